@@ -9,7 +9,7 @@ OTHERS := ./proof ./bench ./cmd/dedup ./dedupvet ./dedupweb ./dedupweb/browserte
 MODULES := $(LIBRARY) $(OTHERS)
 PACKAGES := $(MODULES:%=%/...)
 # Packages of the root module that test what tests, operators and documents are made of.
-WORKSHOP := ./docs ./external/model ./internal/citusdb ./internal/exit ./internal/fleet ./internal/inspect ./internal/npm ./internal/pgbouncer ./internal/pgserver ./internal/pgtest ./internal/process ./internal/promtool ./internal/recording ./internal/scratchdb
+WORKSHOP := ./docs ./external/model ./internal/citusdb ./internal/exit ./internal/inspect ./internal/npm ./internal/pgbouncer ./internal/pgserver ./internal/pgtest ./internal/process ./internal/promtool ./internal/recording ./internal/scratchdb
 # Packages of the library that start no goroutine. The race detector makes their tests take
 # ten times as long; those of internal/contract run their code under it.
 PLAIN := ./internal/canon ./internal/sqllex

@@ -21,7 +21,7 @@ type StatementCall struct {
 type BatchOptions struct {
 	// Size is how many calls are taken from the iterator and sent together, and
 	// so how many results are kept in memory. Default 100, at most 1,000. One
-	// round trip and one commit hold up to 256 of them.
+	// commit holds up to 256 of them.
 	Size int
 	// Progress is called after every Size calls and at the end, on the goroutine
 	// that ranges over the outcomes. Default none.
@@ -46,7 +46,7 @@ const (
 )
 
 // DoBatch is DoStatement for many calls: a bulk job, or all the tool calls of one
-// turn. Size calls at a time share one round trip and one commit, in which they
+// turn. Size calls at a time share two round trips and one commit, in which they
 // are sorted by identity. Each is on its own for all that: a call that fails, was
 // made before or is in flight elsewhere is set apart, the others go without it,
 // and every one gets the answer that DoStatement would give it. For all or nothing call
@@ -60,9 +60,8 @@ const (
 // those taken with it that are still to run get its error, ErrAttemptsExhausted, and
 // make no attempts of their own.
 //
-// Where effect and record cannot be one statement (see [DoStatement]), the records of
-// Size calls are looked up in one round trip, and each call without one is a transaction
-// of its own.
+// On servers other than plain PostgreSQL the records of Size calls are looked up in one round trip, and each call
+// without one is a transaction of its own.
 //
 // Calls are taken from the iterator as outcomes are ranged over, in its order,
 // and nothing runs before. A loop that is left early may leave up to Size calls
@@ -125,21 +124,23 @@ func (o *BatchOptions) resolve() (BatchOptions, error) {
 // batch is one DoBatch on its way.
 type batch[R any] struct {
 	parts
-	opts  BatchOptions
-	yield func(BatchOutcome[R]) bool
-	asked []Call
-	calls []*call // of asked; one that cannot be taken has an err
-	taken int
-	tally BatchData
-	began time.Time
+	opts   BatchOptions
+	yield  func(BatchOutcome[R]) bool
+	asked  []Call
+	calls  []*call // of asked; one that cannot be taken has an err
+	values []*R
+	taken  int
+	tally  BatchData
+	began  time.Time
 }
 
 // take takes one call, and reports whether to go on.
 func (b *batch[R]) take(asked StatementCall) bool {
 	ctx, c := startCall(b.ctx, b.d, "DoBatch", &asked.Call)
-	b.asked, b.calls = append(b.asked, asked.Call), append(b.calls, c)
-	if c.err = checkStatement[R](ctx, c, b.d, &asked.Call, &asked.Statement); c.err == nil {
-		c.stmt.args = keptArgs(c.stmt.args)
+	value := new(R)
+	b.asked, b.calls, b.values = append(b.asked, asked.Call), append(b.calls, c), append(b.values, value)
+	if c.err = checkStatement(ctx, c, b.d, &asked.Call, &asked.Statement, value); c.err == nil {
+		c.stmt.Args = keptArgs(c.stmt.Args)
 	}
 	if b.taken++; len(b.calls) < b.opts.Size && b.ctx.Err() == nil {
 		return true
@@ -157,12 +158,12 @@ func (b *batch[R]) flush() bool {
 	outcomes := make([]BatchOutcome[R], len(b.calls))
 	for i, c := range b.calls {
 		out := BatchOutcome[R]{Index: first + i, Call: b.asked[i]}
-		out.Result, out.Err = answerStatement[R](c, c.err)
+		out.Result, out.Err = answer(c, *b.values[i], c.err)
 		out.Err = c.end(out.Err)
 		b.tally.count(c, out.Err)
 		outcomes[i] = out
 	}
-	b.asked, b.calls = b.asked[:0], b.calls[:0]
+	b.asked, b.calls, b.values = b.asked[:0], b.calls[:0], b.values[:0]
 	if b.opts.Progress != nil {
 		b.tally.Duration = time.Since(b.began)
 		b.opts.Progress(b.tally)
@@ -209,23 +210,21 @@ func (e *BatchData) count(c *call, err error) {
 	}
 }
 
-// parts answers the calls of a batch that were taken together. A part is a pipeline of combined
-// statements, which is one transaction. Calls share parts for as long as that goes well; a call
-// that cannot share one runs alone, as DoStatement does.
+// parts answers the calls of a batch that were taken together. A part is a transaction in which
+// their statements ride. Calls share parts for as long as that goes well; a call that cannot share
+// one runs alone, as DoStatement does.
 type parts struct {
 	ctx context.Context
 	d   *Deduper
-	// replays is true when some of the calls before had been made earlier: then records are looked
-	// up before anything is sent.
-	replays bool
-	// alone are the calls that are to run alone. splitsLeft is how many more parts may be split
+	// alone are the calls that are to run alone. failuresLeft is how many more parts may fail
 	// before all that is left runs alone.
-	alone      []*call
-	splitsLeft int
-	// renewed counts the connections that were given up because their prepared statements
-	// were gone.
-	renewed int32
+	alone        []*call
+	failuresLeft int
 }
+
+// minFailures is how many parts may fail at least before the calls that are left run alone. A
+// large batch is allowed as many as a quarter of its calls.
+const minFailures = 3
 
 // run answers every call that was taken without an error. A call whose identity comes a second
 // time gets the answer of the first.
@@ -244,13 +243,17 @@ func (b *parts) run(calls []*call) {
 	}
 	// Sorted, so that two batches do not wait for each other crosswise.
 	slices.SortFunc(once, func(a, b *call) int { return a.Compare(b.Identity) })
-	if b.replays || slices.ContainsFunc(once, func(c *call) bool { return c.lookFirst }) {
-		b.replays = false
+	rides := b.d.rides(b.ctx)
+	if !rides || slices.ContainsFunc(once, func(c *call) bool { return c.lookFirst }) {
 		once = b.lookUp(once)
 	}
-	b.alone, b.renewed, b.splitsLeft = nil, 0, max(minSplits, len(once)/4)
-	for part := range slices.Chunk(once, table.MaxLocks) { // each call has its lock
-		b.send(part)
+	b.alone, b.failuresLeft = nil, max(minFailures, len(once)/4)
+	if !rides {
+		b.alone = once
+	} else {
+		for part := range slices.Chunk(once, table.MaxLocks) { // each call has its lock
+			b.send(part)
+		}
 	}
 	var outage *exhaustion
 	for _, c := range append(b.alone, repeats...) {
@@ -268,112 +271,149 @@ func (b *parts) run(calls []*call) {
 	}
 }
 
-// minSplits is how many splits of parts are allowed at least before the calls that are left run
-// alone. A large batch is allowed as many as a quarter of its calls.
-const minSplits = 3
+// send answers the calls of a part. Where one of them makes it fail, that goes alone. The calls
+// before it have proved to go through, and those behind it have not been tried: each is a part of
+// its own.
+func (b *parts) send(part []*call) {
+	for len(part) > 1 && b.failuresLeft >= 0 {
+		v, culprit := b.attempt(part)
+		switch v.kind {
+		case done:
+			for _, c := range part {
+				c.err = c.settle(b.ctx)
+			}
+			return
+		case unknown:
+			for _, c := range part {
+				c.doubt.add(v.err, c.tried)
+			}
+			b.alone = append(b.alone, part...)
+			return
+		}
+		b.failuresLeft--
+		switch rest := part; {
+		case culprit >= 0:
+			b.send(part[:culprit])
+			b.alone = append(b.alone, part[culprit])
+			part = part[culprit+1:]
+			continue
+		case wire.SQLState(v.err) == wire.CodePreparedMissing: // somebody has discarded what was prepared
+			continue
+		case table.IsConflict(v.err):
+			b.lookUp(part)
+			fallthrough
+		case v.kind == found:
+			if rest = b.undone(part); len(rest) < len(part) {
+				part = rest
+				continue
+			}
+		}
+		break // each call finds out why
+	}
+	b.alone = append(b.alone, part...)
+}
 
-// send sends a part in one transaction. Calls that have a record are left out, and those that
-// cannot be combined run alone.
-func (b *parts) send(calls []*call) {
-	var part []*call
-	for _, c := range calls {
+// undone are the calls of a part that may go together again. Those with a record are answered by
+// it; those with a twin, and those whose record has to be deleted first, go alone.
+func (b *parts) undone(part []*call) (rest []*call) {
+	for _, c := range part {
 		switch {
 		case c.rec != nil:
-		case c.combines():
-			part = append(part, c)
-		default:
+		case c.seen.Busy, c.walks:
 			b.alone = append(b.alone, c)
+		default:
+			rest = append(rest, c)
 		}
 	}
-	if len(part) < 2 || b.splitsLeft < 0 {
-		b.alone = append(b.alone, part...)
-		return
-	}
-	v, culprit := b.attempt(part)
-	switch {
-	case v.kind == done:
-		b.renewed = 0
-		for _, c := range part {
-			c.err = c.settle(b.ctx)
-		}
-	case wire.SQLState(v.err) == wire.CodePreparedMissing && b.renewed < b.d.pool.Stat().MaxConns():
-		b.renewed++ // somebody has discarded what was prepared
-		b.send(part)
-	case v.kind == unknown:
-		for _, c := range part {
-			c.doubt.add(v.err, c.tried, v.until)
-		}
-		b.alone = append(b.alone, part...)
-	case v.kind == again && v.pause: // there was no transaction: each call finds out why
-		b.alone = append(b.alone, part...)
-	case v.kind == again:
-		b.alone = append(b.alone, b.lookUp(part)...)
-	default:
-		b.splitsLeft--
-		b.split(part, culprit, v.err)
-	}
+	return rest
 }
 
-// split sends the calls of a part that failed anew, all of which the server has undone. culprit is
-// the call that made it fail, nil where that is not known. It runs alone. The calls before it have
-// proved to go through, and those behind it have not been tried: each is a part of its own, so that
-// a statement runs at most twice in parts, unless a race undoes a part once more.
-func (b *parts) split(part []*call, culprit *call, err error) {
-	rest := part
-	if table.IsRecordInTheWay(err) { // then other calls most likely have records as well
-		rest = b.lookUp(part)
-	}
-	switch {
-	case culprit != nil:
-		culprit.separate = true
-		i := slices.Index(part, culprit)
-		b.send(part[:i])
-		b.send(part[i : i+1])
-		b.send(part[i+1:])
-	case len(rest) < len(part) || slices.ContainsFunc(rest, func(c *call) bool { return !c.combines() }):
-		b.send(rest)
-	case wire.IsUnsent(err): // by pgx, which does not say whose arguments it cannot encode
-		b.send(part[:len(part)/2])
-		b.send(part[len(part)/2:])
-	default:
-		b.alone = append(b.alone, part...)
-	}
-}
-
-// attempt makes one transaction of a part. It is again where calls cannot be combined on this
-// server, and again after a pause where no connection can be had.
-func (b *parts) attempt(part []*call) (v verdict, culprit *call) {
+// attempt makes one transaction of a part: found where some have a record or a twin. culprit is
+// the call that made it fail, -1 where that is not known.
+func (b *parts) attempt(part []*call) (v verdict, culprit int) {
 	pooled, err := b.d.acquire(b.ctx)
 	if err != nil {
-		return retry(err), nil
+		return retry(err), -1
 	}
 	defer b.d.release(b.ctx, pooled)
 	conn := pooled.Conn()
-	if err = b.d.checkTable(b.ctx, conn); err != nil {
-		wire.DropUnusable(b.ctx, conn, err)
-		return retry(err), nil
+	if err = b.d.checkTable(b.ctx, conn); err == nil && b.ctx.Err() != nil {
+		err = b.ctx.Err()
 	}
-	switch {
-	case b.ctx.Err() != nil:
-		return retry(b.ctx.Err()), nil
-	case !b.d.canCombine(conn):
-		return verdict{kind: again}, nil
+	if err != nil {
+		wire.DropUnusable(b.ctx, conn, err)
+		return retry(err), -1
 	}
 	now := time.Now()
-	for _, c := range part {
+	entries, records := make([]*table.Entry, len(part)), make([]*table.Record, len(part))
+	riders, queries := make([]*table.Rider, len(part)), make([]wire.Query, len(part))
+	limit := time.Duration(0)
+	for i, c := range part {
 		c.attempts++
-		c.tried = now
+		c.tried, c.seen = now, table.Seen{}
+		entries[i], records[i], riders[i], queries[i] = &c.Entry, &c.written, &c.stmt.Rider, c.stmt.Query
+		if l := c.recordLimit(); l > 0 && (limit == 0 || l < limit) {
+			limit = l
+		}
 	}
-	return b.d.sendCombined(b.ctx, conn, part)
+	on, t := wire.On(conn), b.d.table()
+	if err := t.PrepareRiders(b.ctx, on, queries...); err != nil {
+		culprit = -1
+		if wire.IsRaised(err) {
+			culprit = slices.IndexFunc(queries, func(q wire.Query) bool { return !on.Knows(q) })
+		}
+		wire.DropUnusable(b.ctx, conn, err)
+		return fail(err), culprit
+	}
+	started, failed, err := t.OpenAll(b.ctx, on, entries, riders, func(n int, s *table.Seen) {
+		part[n].seen = *s
+		part[n].lookedUp()
+	})
+	switch {
+	case failed >= 0:
+		if mayBeStale(err) {
+			on.Stale(queries[failed])
+		}
+		wire.DropUnusable(b.ctx, conn, err)
+		return fail(err), failed
+	case table.IsStopped(err):
+		return verdict{kind: found}, -1
+	case err != nil:
+		wire.DropUnusable(b.ctx, conn, err)
+		return fail(err), -1
+	case b.ctx.Err() != nil:
+		return retry(b.ctx.Err()), -1
+	}
+	if err := wire.CheckSession(conn.PgConn()); err != nil {
+		return fail(err), -1
+	}
+	for _, c := range part {
+		c.written = table.NewRecord(&c.Entry, table.Done, c.stmt.row)
+	}
+	p := on.Pipeline()
+	t.QueueRecords(p, entries, records, &started, limit)
+	outcome, err := b.d.sendCommit(b.ctx, conn, p, func() { table.ReadRecords(p, entries, records) })
+	switch outcome {
+	case wire.Committed:
+		return verdict{kind: done}, -1
+	case wire.Unknown:
+		return verdict{kind: unknown, err: err}, -1
+	}
+	wire.DropUnusable(b.ctx, conn, err)
+	return fail(err), -1
 }
 
 // lookUp looks calls up in one round trip and returns those that have no record. Where it
 // fails, whatever comes next meets the same fault and says so.
 func (b *parts) lookUp(part []*call) (rest []*call) {
 	if len(part) > 0 {
+		entries := make([]*table.Entry, len(part))
+		for i, c := range part {
+			entries[i] = &c.Entry
+		}
 		_ = b.d.onConn(b.ctx, func(on *wire.Conn) error {
-			return b.d.table().LookUpAll(b.ctx, on, entries(part), func(n int, s table.Seen) {
-				part[n].seen = s
+			return b.d.table().LookUpAll(b.ctx, on, entries, func(n int, s *table.Seen) {
+				part[n].seen = *s
 				part[n].lookedUp()
 			})
 		})
@@ -383,6 +423,5 @@ func (b *parts) lookUp(part []*call) (rest []*call) {
 			rest = append(rest, c)
 		}
 	}
-	b.replays = b.replays || len(rest) < len(part)
 	return rest
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // BeginFunc is [pgx.BeginFunc] for a function that calls [DoTx]: it begins a transaction on
-// the Deduper's pool at Options.Isolation, calls fn with it, and commits where fn returns nil.
+// the Deduper's pool at READ COMMITTED, calls fn with it, and commits where fn returns nil.
 //
 // Where fn returns a refusal ([ErrRefused]) of a DoTx in this transaction, as it is or
 // wrapped, it commits too and returns fn's error: the refusal's record is in the transaction.
@@ -72,7 +72,7 @@ func (d *Deduper) beginFunc(ctx context.Context, attempt int, fn func(tx pgx.Tx)
 		return mayRetry(ctx, err), fmt.Errorf("dedup: beginning the transaction: %w", err)
 	}
 	defer d.release(ctx, pooled) // rolls back, after a panic too
-	tx, err := pooled.BeginTx(ctx, pgx.TxOptions{IsoLevel: d.opts.Isolation})
+	tx, err := pooled.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
 		wire.DropUnusable(ctx, pooled.Conn(), err)
 		return mayRetry(ctx, err), fmt.Errorf("dedup: beginning the transaction: %w", err)
@@ -118,6 +118,6 @@ func (d *Deduper) commit(ctx context.Context, conn *pgx.Conn, tx pgx.Tx, attempt
 	case wire.OutcomeOfCommit(conn.PgConn(), pgconn.CommandTag{}, err, false) == wire.NotCommitted:
 		return wire.IsTransient(err), fmt.Errorf("dedup: committing: %w", cleaned(err))
 	default:
-		return false, &Error{Answer: ErrOutcomeUnknown, Attempts: attempt, Until: d.doubtAtCommit(d.table(), err), Err: err}
+		return false, &Error{Answer: ErrOutcomeUnknown, Attempts: attempt, Err: err}
 	}
 }

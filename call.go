@@ -34,7 +34,7 @@ type Call struct {
 	// Retention overrides Options.Retention in the fields that are not zero.
 	Retention Retention
 	// MaxWait overrides Options.MaxWait where it is not zero; negative means
-	// that a twin in flight is answered with ErrInFlight at once. For no limit
+	// 5 ms, after which somebody who only looks is gone. For no limit
 	// where Options.MaxWait sets one, take [math.MaxInt64].
 	MaxWait time.Duration
 	// StoreErrors records every error of the effect as if it were wrapped by [Final], but
@@ -72,21 +72,16 @@ type call struct {
 	// or Broken, and then it runs no effect and records text.
 	outcome table.Outcome
 	text    string
-	// separate is true when effect and record are to be sent separately: they were sent as
-	// one statement that did not commit, or a record that may be forgotten is in their way.
-	separate bool
+	// walks is true when its statement does not ride, but goes in a trip of its own: it cannot be
+	// sent, has failed and may be stale, or what stopped it has to be deleted or found out.
+	walks bool
 	// conflicts counts the writes of a record or claim that a row blocked although no look found
 	// a record.
 	conflicts int
-	// looks counts how often a call that may not wait has looked again.
-	looks int
 	// renewed counts the connections that were given up in a row because their prepared
 	// statements were gone. Once there are as many as the pool has, a pooler is to blame, and the
 	// call gives up.
 	renewed int32
-	// reprepared is true when its statement has failed once, perhaps because it was prepared
-	// for types that have changed since.
-	reprepared bool
 	// discards is true when its effect has discarded what was prepared on its connection, so
 	// that the record's statement is sent as a text.
 	discards bool
@@ -101,10 +96,10 @@ type asked struct {
 	storeErrors bool
 	// lookFirst is also set by do, where a record is likely.
 	lookFirst bool
-	// maxWait is at most longestWait; 0: until the context ends; negative: not at all.
+	// maxWait is at most longestWait; 0: until the context ends.
 	maxWait time.Duration
 
-	// effect is the function to run; nil where the effect is one statement, which is stmt.
+	// effect is the function to run. Where it is one statement, stmt may ride in its place.
 	effect effectFunc
 	stmt   boundStatement
 }
@@ -140,7 +135,9 @@ func (c *call) check(ctx context.Context, d *Deduper, from *Call) error {
 	c.Keep, c.Forget = retention.ages()
 	c.Lock = c.LockKey(d.opts.Schema)
 	c.lookFirst, c.storeErrors = from.LookFirst, from.StoreErrors
-	c.maxWait = min(cmp.Or(from.MaxWait, d.opts.MaxWait), longestWait)
+	if c.maxWait = min(cmp.Or(from.MaxWait, d.opts.MaxWait), longestWait); c.maxWait < 0 {
+		c.maxWait = table.RowTimeout
+	}
 	if known, ok := from.Args.(table.Known); ok {
 		c.Fingerprint, c.ArgDigests, c.rec = known.Fingerprint, known.ArgDigests, known.Record
 	} else {

@@ -3,7 +3,6 @@ package dedup
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/internal/canon"
@@ -166,8 +164,6 @@ func TestOptionsDefaults(t *testing.T) {
 	t.Parallel()
 	want := Options{
 		Schema:         "public",
-		Order:          LockFirst,
-		Isolation:      pgx.ReadCommitted,
 		Retention:      Retention{Result: 24 * time.Hour, Tombstone: 30 * 24 * time.Hour},
 		Retry:          RetryPolicy{MaxAttempts: 12, BaseDelay: 10 * time.Millisecond, MaxDelay: time.Second},
 		MaxResultBytes: 1 << 20,
@@ -199,7 +195,7 @@ func TestOptionsDefaults(t *testing.T) {
 	t.Run("Given", func(t *testing.T) {
 		t.Parallel()
 		given := Options{
-			Schema: "Über \"x\"", Order: ClaimFirst, Isolation: pgx.Serializable, Retention: Retention{Result: time.Second, Tombstone: -1},
+			Schema: "Über \"x\"", Retention: Retention{Result: time.Second, Tombstone: -1},
 			MaxWait: -1, Retry: RetryPolicy{MaxAttempts: 1, BaseDelay: 1, MaxDelay: 1}, MaxResultBytes: minMaxResultBytes,
 			CommitTimeout: time.Millisecond, IdleTimeout: time.Millisecond,
 		}
@@ -219,10 +215,6 @@ func TestOptionsRefused(t *testing.T) {
 		"SchemaTooLongInBytes":  {Options{Schema: strings.Repeat("é", 32)}, "Schema"},
 		"SchemaNUL":             {Options{Schema: "a\x00b"}, "Schema"},
 		"SchemaInvalidUTF8":     {Options{Schema: "\xff"}, "Schema"},
-		"OrderUnknown":          {Options{Order: "2"}, "Order"},
-		"IsolationUncommitted":  {Options{Isolation: pgx.ReadUncommitted}, "Isolation"},
-		"IsolationInjected":     {Options{Isolation: "read committed; drop table x"}, "Isolation"},
-		"IsolationCase":         {Options{Isolation: "SERIALIZABLE"}, "Isolation"},
 		"RetentionNegative":     {Options{Retention: Retention{Result: -1}}, "Retention"},
 		"RetentionShort":        {Options{Retention: Retention{Result: time.Millisecond - 1}}, "Retention"},
 		"RetentionEndless":      {Options{Retention: Retention{Result: maxRetention + 1}}, "Retention"},
@@ -306,21 +298,4 @@ func TestKeptArgs(t *testing.T) {
 	kept = keptArgs([]any{pointer, m})
 	pointer.n, m["a"] = 2, 2
 	require.Equal(t, []any{&shared{2}, map[string]int{"a": 2}}, kept)
-}
-
-// TestStatementTextsAreForgotten puts values into texts.
-func TestStatementTextsAreForgotten(t *testing.T) {
-	t.Parallel()
-
-	texts := statementTexts{table: table.New(table.Options{Schema: "public", Isolation: pgx.ReadCommitted})}
-	for i := range 3 * maxStatementTexts {
-		_, err := texts.bind(t.Context(), &Statement{SQL: fmt.Sprint("SELECT ", i)})
-		require.NoError(t, err)
-		require.LessOrEqual(t, len(texts.m), maxStatementTexts)
-	}
-	a, err := texts.bind(t.Context(), &Statement{SQL: "SELECT 1"})
-	require.NoError(t, err)
-	b, err := texts.bind(t.Context(), &Statement{SQL: "SELECT 1"})
-	require.NoError(t, err)
-	require.Same(t, a.statementText, b.statementText)
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// explain says what a failed attempt means. Its transaction has been rolled back, unless the
-// effect has ended it, and its connection is the pool's again.
+// explain says what a failed attempt means.
 //
 // What failed first is no evidence. A lost race may show as a violation of tool_dedup's key,
 // of a unique index of the application's own table, as a serialization failure, as a
@@ -31,29 +30,27 @@ import (
 //   - none, and no case above: classify decides. The failure may be returned, because this
 //     attempt held the identity throughout, so that no twin can have succeeded meanwhile. Or
 //     another attempt records it, as a refusal.
-func (c *call) explain(ctx context.Context, err error) verdict {
-	a := &c.last
-	if a.failedAt == atStatement {
-		return c.explainCombined(ctx, err)
-	}
-	if v, ok := c.explainedAlready(ctx, err, nil); ok {
-		return v
-	}
-	if a.raised && a.prepared && !c.reprepared && !a.connLost && mayBeStale(err) {
-		// Its statement may have been prepared before somebody changed a type, and is
-		// prepared anew now. If it fails again, the error is the statement's own.
-		c.reprepared = true
+func (a *attempt) explain(ctx context.Context, b bracket, err error) verdict {
+	c := a.c
+	switch {
+	case err == errTxEnded, a.failedAt == atRecord && table.Tripped(err):
+		if c.outcome != table.Broken { // else the broken record itself cannot be written
+			err = c.recordBroken(ctx, err, b.free(ctx))
+		}
+		return fail(err)
+	case ctx.Err() != nil:
+		return fail(withContext(ctx, a.clean(err)))
+	case a.rode && a.prepared && !a.connLost && mayBeStale(err):
+		// Its statement may have been prepared before somebody changed a type. If it fails again in
+		// a trip of its own, the error is the statement's own.
+		c.walks = true
 		return verdict{kind: again}
 	}
-	if err = a.clean(err); a.raised {
+	if err = a.clean(err); a.rode {
 		err = byEffect(c.stmt.explain(err))
 	}
-	look := (*table.Table).Peek
-	if a.blocked > 0 {
-		look = (*table.Table).TryClaim
-	}
-	switch unseen := c.d.look(ctx, &c.Entry, &c.seen, look); {
-	case unseen != nil && mayRetry(ctx, unseen): // whether the race was lost is not known; a fresh attempt finds out
+	switch unseen := b.look(ctx, a.blocked > 0); {
+	case unseen != nil && mayRetry(ctx, unseen) && !errors.Is(err, guard.ErrTxBusy): // whether the race was lost is not known; a fresh attempt finds out
 		return retry(errors.Join(err, unseen))
 	case unseen != nil:
 		return fail(alongside(err, fmt.Errorf("looking up the record: %w", unseen)))
@@ -62,42 +59,9 @@ func (c *call) explain(ctx context.Context, err error) verdict {
 		return verdict{kind: found}
 	case c.seen.Busy && a.blocked > 0:
 		c.waits.all += a.blocked
-		return verdict{kind: busy, met: atRecord}
+		return verdict{kind: busy}
 	}
-	a.free = true
 	return c.classify(err)
-}
-
-// explainCombined is explain for effect and record that were one statement. What its error
-// means is found out by a separate attempt. A record or a twin that may be in the way is
-// looked for first.
-func (c *call) explainCombined(ctx context.Context, err error) verdict {
-	switch {
-	case !table.IsRecordInTheWay(err), c.d.look(ctx, &c.Entry, &c.seen, (*table.Table).Peek) != nil:
-		return verdict{kind: again} // if the fault lasts, the separate attempt meets it and explains it
-	case c.seen.Found:
-		return verdict{kind: found}
-	case c.seen.Busy:
-		return verdict{kind: busy, met: atStatement}
-	default:
-		return verdict{kind: again}
-	}
-}
-
-// explainedAlready is explain for what needs no look: the effect has ended the transaction,
-// or the context has ended. conn is a free connection on which ErrBroken can be recorded; nil
-// takes one from the pool.
-func (c *call) explainedAlready(ctx context.Context, err error, conn *pgx.Conn) (verdict, bool) {
-	switch {
-	case err == errTxEnded, c.last.failedAt == atRecord && table.Tripped(err):
-		if c.outcome != table.Broken { // else the broken record itself cannot be written
-			err = c.recordBroken(ctx, err, conn)
-		}
-		return fail(err), true
-	case ctx.Err() != nil:
-		return fail(withContext(ctx, c.last.clean(err))), true
-	}
-	return verdict{}, false
 }
 
 // clean takes the row's values out of an error of the record's own statement.
@@ -109,9 +73,8 @@ func (a *attempt) clean(err error) error {
 }
 
 // classify says what a failure means when no record explains it, and so what is retried, by the
-// facts of the attempt. explain has dealt with what needs no look and with what the look found;
-// a combined statement is explained by the separate attempt that follows it. The order of the cases
-// matters.
+// facts of the attempt. explain has dealt with what needs no look and with what the look found. The
+// order of the cases matters.
 func (c *call) classify(err error) verdict {
 	a := &c.last
 	var final *finalError
@@ -150,6 +113,13 @@ func (c *call) classify(err error) verdict {
 // unopened says what a failure before the effect means: nothing was run, so there is no race to look
 // for.
 func (c *call) unopened(ctx context.Context, err error) verdict {
+	switch {
+	case wire.SQLState(err) == wire.CodeUniqueViolation: // of a claim
+		return c.conflict(err)
+	case wire.IsUnsent(err) && c.stmt.Read != nil && !c.walks:
+		c.walks = true
+		return verdict{kind: again}
+	}
 	if wire.SQLState(err) == wire.CodePreparedMissing && c.renewed < c.d.pool.Stat().MaxConns() {
 		c.renewed++ // somebody has discarded what was prepared
 		return verdict{kind: again, err: err}
@@ -264,7 +234,7 @@ var errTxEnded = guard.ErrTxEnded
 // has ended. conn is a connection that is free, and perhaps the only one; nil takes one of
 // the pool.
 //
-// With LockFirst the identity was free from the moment that the effect ended the
+// With locks the identity was free from the moment that the effect ended the
 // transaction, and a twin may have run since; then the error says so.
 func (c *call) recordBroken(ctx context.Context, cause error, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.d.opts.CommitTimeout)
@@ -274,7 +244,7 @@ func (c *call) recordBroken(ctx context.Context, cause error, conn *pgx.Conn) er
 	block.lookFirst = false
 	block.span.ctx, block.span.call, block.span.began = c.span.ctx, c.span.call, c.span.began
 	if conn != nil {
-		v := block.attemptOn(ctx, conn)
+		v := block.attemptOn(ctx, conn, &ownTx{attempt: &block.last})
 		wire.Rollback(ctx, conn)
 		if v.kind == done && !block.written.CreatedAt.IsZero() || v.kind == found && block.seen.Record.IsBroken() {
 			err.Err = alongside(err.Err, c.d.auditBroken(ctx, conn, &c.Identity, cause))

@@ -72,13 +72,18 @@ func recordedEffect[R any](d *Deduper, effect Effect[R], value *R) effectFunc {
 		if err != nil {
 			return "", byEffect(err)
 		}
-		text, err := encodeResult(got, d.opts.MaxResultBytes)
-		if err != nil {
-			return "", err
-		}
-		err = decodeResult(text, value)
-		return string(text), err
+		return record(d, got, value)
 	}
+}
+
+// record returns the text that records an effect's result, and reads it back into value.
+func record[R any](d *Deduper, got R, value *R) (string, error) {
+	text, err := encodeResult(got, d.opts.MaxResultBytes)
+	if err != nil {
+		return "", err
+	}
+	err = decodeResult(text, value)
+	return string(text), err
 }
 
 // Deduper runs write tools once. It is safe for concurrent use and starts no
@@ -88,8 +93,6 @@ type Deduper struct {
 	opts    Options
 	flights flights
 	stats   stats
-	texts   statementTexts
-	clock   serverClock
 	// tables has the statements for the engine on which the pool's table is; before that is
 	// found out, those that suit every engine.
 	tables atomic.Pointer[table.Table]
@@ -113,13 +116,11 @@ func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
 	d := &Deduper{
 		pool: pool, home: wire.HomeOf(pool.Config().ConnConfig), opts: resolved,
-		clock: serverClock{made: now}, stats: stats{since: now},
+		stats: stats{since: time.Now()},
 	}
 	d.tables.Store(d.tableOn(examiner.Unknown))
-	d.texts.table = d.table()
 	return d, nil
 }
 
@@ -171,8 +172,7 @@ func (d *Deduper) table() *table.Table { return d.tables.Load() }
 // tableOn makes the statements for an engine.
 func (d *Deduper) tableOn(engine examiner.Engine) *table.Table {
 	return table.New(table.Options{
-		Schema: d.opts.Schema, Engine: engine, ClaimFirst: d.opts.Order == ClaimFirst, Isolation: d.opts.Isolation,
-		IdleTimeout: d.opts.IdleTimeout, MaxResultBytes: d.opts.MaxResultBytes,
+		Schema: d.opts.Schema, Engine: engine, IdleTimeout: d.opts.IdleTimeout,
 	})
 }
 
@@ -183,11 +183,7 @@ func (d *Deduper) checkTable(ctx context.Context, conn *pgx.Conn) error {
 	if d.examined.Load() {
 		return nil
 	}
-	err := d.examineHome(ctx, conn)
-	if err == nil {
-		d.examined.Store(true)
-	}
-	return err
+	return d.examineHome(ctx, conn)
 }
 
 // findEngine finds out on which engine the pool's table is, unless that is known. What is wrong
@@ -203,11 +199,19 @@ func (d *Deduper) findEngine(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
+// rides reports whether statements ride on the pool's server.
+func (d *Deduper) rides(ctx context.Context) bool {
+	if d.table().Engine() == examiner.Unknown {
+		_ = d.onConn(ctx, func(*wire.Conn) error { return nil }) // whatever fails here fails again
+	}
+	return d.table().Rides()
+}
+
 func (d *Deduper) examineHome(ctx context.Context, conn *pgx.Conn) error {
-	found, now, err := d.examine(ctx, conn)
+	found, err := d.examine(ctx, conn)
 	if found != nil {
-		d.clock.seen(now)
 		d.tables.Store(found)
+		d.examined.Store(err == nil)
 	}
 	return err
 }
@@ -223,7 +227,7 @@ func (d *Deduper) checkTableOf(ctx context.Context, conn *pgx.Conn) (*table.Tabl
 	if known, ok := d.elsewhere.Load(home); ok {
 		return known.(*table.Table), nil
 	}
-	found, _, err := d.examine(ctx, conn)
+	found, err := d.examine(ctx, conn)
 	if err == nil {
 		d.elsewhere.Store(home, found)
 	}
@@ -231,17 +235,16 @@ func (d *Deduper) checkTableOf(ctx context.Context, conn *pgx.Conn) (*table.Tabl
 }
 
 // examine finds out on which engine a table is and what is wrong with it. A table that cannot keep
-// the promise comes with an ErrSchema; with any other error there is none. now is the database's
-// clock.
-func (d *Deduper) examine(ctx context.Context, conn *pgx.Conn) (found *table.Table, now time.Time, err error) {
-	x, err := examiner.Examine(ctx, conn, d.opts.Schema, d.opts.Order == ClaimFirst)
+// the promise comes with an ErrSchema; with any other error there is none.
+func (d *Deduper) examine(ctx context.Context, conn *pgx.Conn) (found *table.Table, err error) {
+	x, err := examiner.Examine(ctx, conn, d.opts.Schema)
 	if err != nil {
-		return nil, now, err
+		return nil, err
 	}
 	if x.Problems != nil {
 		err = &Error{Answer: ErrSchema, Err: fmt.Errorf("%s; migrations.Check and `dedup migrate check` say what to do", strings.Join(x.Problems, "; "))}
 	}
-	return d.tableOn(x.Engine), x.Now, err
+	return d.tableOn(x.Engine), err
 }
 
 // reexamine has the next call examine the table again.
@@ -268,10 +271,7 @@ func (d *Deduper) onConn(ctx context.Context, look func(*wire.Conn) error) error
 			return err
 		}
 		defer d.release(ctx, conn)
-		if d.opts.Order == ClaimFirst { // a claim waits inside the server
-			err = d.findEngine(ctx, conn.Conn())
-		}
-		if err == nil {
+		if err = d.findEngine(ctx, conn.Conn()); err == nil {
 			err = look(wire.On(conn.Conn()))
 		}
 		wire.DropUnusable(ctx, conn.Conn(), err)

@@ -24,10 +24,9 @@ import (
 // is waited for inside Postgres, which finds deadlocks, for at most MaxWait or
 // the session's lock_timeout, whichever is shorter; then the answer is ErrInFlight and
 // tx stays healthy. A record that may be forgotten and is held, by a sweep say, is waited for
-// up to the same limit once more; then the answer is [ErrRestartTx], and ErrInFlight with
-// ClaimFirst. A lock on the table itself, such as that of CREATE INDEX, is ErrRestartTx when
-// the record is written. A negative MaxWait is 5 ms here, so that somebody who only looks is
-// not taken for a twin. [ErrRestartTx] means that the whole transaction must be rolled back
+// up to the same limit once more; then the answer is [ErrRestartTx], and ErrInFlight where
+// calls claim. A lock on the table itself, such as that of CREATE INDEX, is ErrRestartTx when
+// the record is written. [ErrRestartTx] means that the whole transaction must be rolled back
 // and run again. Use READ COMMITTED, and the same order of keys in every
 // transaction.
 //
@@ -74,15 +73,16 @@ func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
 	conn := guard.ConnOf(tx)
 	there, err := c.d.checkTableOf(ctx, conn)
 	if err != nil {
-		return inTx(err)
+		v := c.unopened(ctx, err)
+		if v.kind == again && wire.SQLState(err) != wire.CodeReadOnly {
+			return restartTx(v.err)
+		}
+		return v.err
 	}
 	for {
 		c.attempts++
-		c.last = attempt{
-			c: c, table: there, on: wire.On(conn), conn: conn, tx: tx,
-			savepoint: savepointOf(tx), limit: c.inPostgres(),
-		}
-		switch v := c.attemptIn(ctx); v.kind {
+		c.last = attempt{c: c, table: there, on: wire.On(conn), conn: conn, tx: tx, savepoint: savepointOf(tx), limit: c.maxWait}
+		switch v := c.last.make(ctx, savepoint{&c.last}); v.kind {
 		case again:
 			continue
 		case done:
@@ -100,75 +100,6 @@ func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
 // others' effects, so that no call can take another's savepoint for its own.
 func savepointOf(tx pgx.Tx) string { return "tool_dedup_" + strconv.Itoa(guard.Depth(tx)+1) }
 
-// attemptIn makes one attempt behind the savepoint. It rolls back to it, and leaves it,
-// unless the record is written.
-func (c *call) attemptIn(ctx context.Context) verdict {
-	a := &c.last
-	c.seen = table.Seen{}
-	err := a.table.OpenIn(ctx, a.on, a.savepoint, &c.Entry, a.limit, &c.seen)
-	a.started = c.seen.At
-	var v verdict
-	switch {
-	case err != nil && !c.seen.Marked: // and nothing to back out of
-		return fail(a.unopenedIn(err))
-	case wire.SQLState(err) == wire.CodeUniqueViolation: // of a claim
-		v = c.conflict(err)
-	case err != nil:
-		v = fail(a.unopenedIn(err))
-	default:
-		var ok bool
-		if v, ok = c.opened(); ok {
-			v = a.performIn(ctx)
-		}
-	}
-	switch {
-	case v.kind == done:
-		return v
-	case v.kind == failed && a.failedAt != atOpen:
-		return c.explainIn(ctx, v.err)
-	case v.kind == busy: // it has waited inside Postgres
-		v = fail(ErrInFlight)
-	}
-	if left := a.backOut(ctx); left != nil {
-		return fail(alongside(v.err, left))
-	}
-	return v
-}
-
-// unopenedIn is the error of an attempt that could not look at the identity.
-func (a *attempt) unopenedIn(err error) error {
-	a.on.Renew(err)
-	switch {
-	case wire.SQLState(err) == wire.CodePreparedMissing:
-		return restartTx(err) // a fresh transaction meets what is prepared anew
-	case wire.IsReadOnlyTx(err) && a.conn.PgConn().ParameterStatus("in_hot_standby") == "off":
-		return readOnlyTx(err) // of a claim; on a standby another server may take it
-	}
-	err = inTx(a.c.d.explained(hintPooler(err)))
-	if !a.c.seen.Marked && a.conn.PgConn().TxStatus() == 'E' {
-		err = fmt.Errorf("%w (the transaction is aborted; roll it back)", err)
-	}
-	return err
-}
-
-// performIn is perform behind the savepoint. After a panic it rolls back to the savepoint, and the
-// panic goes on.
-func (a *attempt) performIn(ctx context.Context) verdict {
-	returned := false
-	defer func() {
-		switch {
-		case returned:
-		case a.c.endedTx:
-			_ = a.c.recordBroken(ctx, errTxEnded, a.freeConn()) // the panic is what is raised
-		default:
-			_ = a.backOut(ctx) // likewise
-		}
-	}()
-	v := a.perform(ctx)
-	returned = true
-	return v
-}
-
 // settleIn makes the record that was just written the call's answer. It is not committed yet.
 func (c *call) settleIn() error {
 	if c.written.CreatedAt.IsZero() { // the savepoint was released in the same pipeline
@@ -181,66 +112,93 @@ func (c *call) settleIn() error {
 	return nil
 }
 
-// explainIn is explain inside the caller's transaction.
-func (c *call) explainIn(ctx context.Context, err error) verdict {
-	a := &c.last
-	a.on.Renew(err)
-	if v, ok := c.explainedAlready(ctx, err, a.freeConn()); ok {
-		if !errors.Is(v.err, ErrBroken) { // else there is no savepoint any more
-			v.err = alongside(v.err, a.backOut(ctx))
-		}
+// savepoint lies in a caller's transaction.
+type savepoint struct{ *attempt }
+
+func (b savepoint) open(ctx context.Context) error {
+	return b.table.OpenIn(ctx, b.on, b.savepoint, &b.c.Entry, b.limit, &b.c.seen)
+}
+
+// end sends the record and the savepoint's RELEASE.
+func (b savepoint) end(ctx context.Context, p *wire.Pipeline) verdict {
+	p.Ignore(wire.Query{Text: "release savepoint " + b.savepoint})
+	p.Send(ctx)
+	at := b.readRecord(p)
+	if err := p.Close(); err != nil {
+		return b.failed(at, err)
+	}
+	return verdict{kind: done}
+}
+
+func (b savepoint) mend(_ context.Context, err error) { b.on.Renew(err) }
+
+func (b savepoint) free(context.Context) *pgx.Conn {
+	if pg := b.conn.PgConn(); pg.IsClosed() || pg.IsBusy() || pg.TxStatus() != 'I' {
+		return nil
+	}
+	return b.conn
+}
+
+func (b savepoint) look(ctx context.Context, claim bool) error {
+	if err := b.exec(ctx, "rollback to savepoint "+b.savepoint); err != nil {
+		return fmt.Errorf("dedup: rolling back to the savepoint: %w", cleaned(err))
+	}
+	err := b.table.LookUp(ctx, b.on, &b.c.Entry, &b.c.seen)
+	if err == nil && claim && !b.c.seen.Found {
+		err = b.tryClaim(ctx, &b.c.seen)
+	}
+	b.on.Renew(err)
+	return cleaned(err)
+}
+
+// tryClaim claims the identity behind another savepoint, and backs out.
+func (b savepoint) tryClaim(ctx context.Context, s *table.Seen) error {
+	s.Marked = false
+	err := b.table.TryClaimIn(ctx, b.on, b.savepoint, &b.c.Entry, s)
+	if s.Marked {
+		err = alongside(err, b.backOut(ctx))
+	}
+	s.Marked = true
+	return cleaned(err)
+}
+
+func (b savepoint) close(ctx context.Context, v verdict) verdict {
+	v = b.inTx(ctx, v)
+	if v.kind == done || !b.c.seen.Marked || errors.Is(v.err, ErrBroken) || b.conn.IsClosed() {
 		return v
 	}
-	if err = a.clean(err); a.connLost && (wire.IsConnLost(err) || wire.IsTransient(err)) {
-		return fail(restartTx(err))
-	}
-	leftOpen, fresh := a.conn.PgConn().IsBusy(), c.seen.Fresh
-	switch unseen := a.lookBehind(ctx); {
-	case unseen != nil && wire.SQLState(err) != "" && !leftOpen && (wire.IsConnLost(unseen) || wire.IsTransient(unseen)):
-		// Perhaps a lost race: another run of the transaction will see.
-		return fail(restartTx(alongside(err, unseen)))
-	case unseen != nil:
-		return fail(alongside(err, unseen))
-	case c.seen.Found:
-		c.waits.all += a.blocked
-		return verdict{kind: found}
-	case a.blocked > 0:
-		return fail(a.unblocked(ctx, err))
-	}
-	v := c.classify(err)
-	switch {
-	case v.conflict && fresh, v.kind == again && !v.pause:
-		return v
-	case v.conflict:
-		return fail(restartTx(err))
-	case v.kind == again && wire.SQLState(err) == wire.CodeReadOnly:
-		return fail(inTx(err))
-	case v.kind == again:
-		return fail(restartTx(cleaned(err)))
-	case !fresh && !a.readOnly && wire.SQLState(v.err) != "":
-		return fail(a.lookPast(ctx, v.err))
+	if left := b.backOut(ctx); left != nil {
+		return fail(alongside(v.err, left))
 	}
 	return v
 }
 
-// lookBehind rolls back to the savepoint, looks the record up, and leaves the savepoint.
-func (a *attempt) lookBehind(ctx context.Context) error {
-	if err := a.exec(ctx, "rollback to savepoint "+a.savepoint); err != nil {
-		return fmt.Errorf("dedup: rolling back to the savepoint: %w", cleaned(err))
+// inTx is what a verdict comes to in a transaction that can only be restarted as a whole.
+func (b savepoint) inTx(ctx context.Context, v verdict) verdict {
+	state, fresh := wire.SQLState(v.err), b.c.seen.Fresh
+	switch {
+	case v.kind == busy: // it has waited inside Postgres
+		return fail(ErrInFlight)
+	case v.kind == again && (!v.pause || v.conflict && fresh):
+		return v
+	case v.kind == again && state == wire.CodeReadOnly:
+		return fail(fmt.Errorf("dedup: in the caller's transaction: %w", cleaned(v.err)))
+	case v.kind == again, v.conflict && !fresh:
+		return fail(restartTx(cleaned(v.err)))
+	case v.kind == failed && b.failedAt != atOpen && !fresh && !b.readOnly && state != "":
+		return fail(b.lookPast(ctx, v.err))
+	case v.kind == failed && !b.c.seen.Marked && !b.conn.IsClosed() && b.conn.PgConn().TxStatus() == 'E':
+		return fail(fmt.Errorf("%w (the transaction is aborted; roll it back)", v.err))
 	}
-	err := a.table.LookUp(ctx, a.on, &a.c.Entry, &a.c.seen)
-	if err != nil {
-		a.on.Renew(err)
-		err = fmt.Errorf("dedup: looking up the record: %w", cleaned(err))
-	}
-	return alongside(err, a.backOut(ctx))
+	return v
 }
 
 // lookPast finds out whether a record that the transaction's snapshot is too old for is
 // behind cause, an error that the server raised in the effect. It claims the identity and
 // backs out: a claim meets whatever is committed.
-func (a *attempt) lookPast(ctx context.Context, cause error) error {
-	seen, err := a.tryClaim(ctx)
+func (b savepoint) lookPast(ctx context.Context, cause error) error {
+	var seen table.Seen
+	err := b.tryClaim(ctx, &seen)
 	switch {
 	case err == nil && !seen.Busy && !seen.Hidden && !seen.Found:
 		return cause
@@ -251,51 +209,10 @@ func (a *attempt) lookPast(ctx context.Context, cause error) error {
 	}
 }
 
-// unblocked says what the record has waited for: a twin that has no lock, or somebody else.
-func (a *attempt) unblocked(ctx context.Context, cause error) error {
-	seen, err := a.tryClaim(ctx)
-	if err == nil && seen.Busy {
-		a.c.waits.all += a.blocked
-		return ErrInFlight
-	}
-	return restartTx(alongside(cause, err))
-}
-
-// tryClaim claims the identity behind the savepoint, and leaves it.
-func (a *attempt) tryClaim(ctx context.Context) (seen table.Seen, err error) {
-	err = cleaned(a.table.TryClaimIn(ctx, a.on, a.savepoint, &a.c.Entry, &seen))
-	if seen.Marked {
-		err = alongside(err, a.backOut(ctx))
-	}
-	return seen, err
-}
-
-// inTx turns a fault that a fresh transaction would avoid into the ErrRestartTx that asks for one.
-func inTx(err error) error {
-	switch {
-	case errors.Is(err, ErrSchema):
-		return err
-	case wire.SQLState(err) != wire.CodeReadOnly && (wire.IsTransient(err) || wire.IsConnLost(err)):
-		return restartTx(cleaned(err))
-	}
-	return fmt.Errorf("dedup: in the caller's transaction: %w", cleaned(err))
-}
-
-func restartTx(err error) error { return &Error{Answer: ErrRestartTx, Err: err} }
-
-// freeConn is the caller's connection where its transaction has been ended, and so it is
-// free: the caller may hold the only one of the pool. Else it is nil.
-func (a *attempt) freeConn() *pgx.Conn {
-	if pg := a.conn.PgConn(); pg.IsClosed() || pg.IsBusy() || pg.TxStatus() != 'I' {
-		return nil
-	}
-	return a.conn
-}
-
 // backOut rolls back to the savepoint and leaves it. It is one text without arguments, which
 // pgx sends in the simple protocol: in an aborted transaction nothing can be prepared.
-func (a *attempt) backOut(ctx context.Context) error {
-	err := a.exec(ctx, "rollback to savepoint "+a.savepoint+"; release savepoint "+a.savepoint)
+func (b savepoint) backOut(ctx context.Context) error {
+	err := b.exec(ctx, "rollback to savepoint "+b.savepoint+"; release savepoint "+b.savepoint)
 	if err != nil {
 		return fmt.Errorf("dedup: leaving the savepoint: %w", cleaned(err))
 	}
@@ -305,15 +222,17 @@ func (a *attempt) backOut(ctx context.Context) error {
 // exec goes on after the caller's context has ended. A connection that is still busy with a
 // result set cannot be rolled back: it is closed, so that nothing of the transaction can be
 // committed.
-func (a *attempt) exec(ctx context.Context, sql string) error {
+func (b savepoint) exec(ctx context.Context, sql string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wire.RollbackTimeout)
 	defer cancel()
-	if a.conn.PgConn().IsBusy() {
-		_ = a.conn.Close(ctx)
+	if b.conn.PgConn().IsBusy() {
+		_ = b.conn.Close(ctx)
 	}
-	_, err := a.conn.Exec(ctx, sql)
+	_, err := b.conn.Exec(ctx, sql)
 	return err
 }
+
+func restartTx(err error) error { return &Error{Answer: ErrRestartTx, Err: err} }
 
 // checkTx reports whether tx can be worked in.
 func checkTx(tx pgx.Tx) error {

@@ -88,10 +88,6 @@ type Error struct {
 	// ErrAttemptsExhausted: by this call, or by a twin that it waited for or a call of its
 	// batch with which it shares them.
 	Attempts int
-	// Until is when, by the database's clock, a call of ErrOutcomeUnknown can no longer be
-	// committed, unless [Deduper.Lookup] says that it is in flight. Zero: already
-	// now. See Lookup.
-	Until time.Time
 	// Err is the fault behind the answer, or nil.
 	Err error
 }

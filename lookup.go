@@ -46,20 +46,12 @@ type Status struct {
 }
 
 // Lookup reads the state of a call, for those who lost its answer and cannot
-// or will not call again. One round trip; nothing is written with LockFirst.
-// With ClaimFirst only a claim can find out whether a twin is in flight, so one is
-// made and rolled back.
+// or will not call again. One round trip. On servers other than plain PostgreSQL only a claim
+// can find out whether a twin is in flight, so one is made and rolled back.
 //
-// StateNotFound is certain where the call is not committed and will not be. At
-// once it is so for a call of Do, and for each of the first 256 DoTx of a
-// transaction, because it holds its lock or claim until its commit has ended. A
-// call of DoStatement or DoBatch holds none while it is on its way, and the server
-// refuses it if it arrives too late: StateNotFound is certain once Status.Now is
-// later than the Until of the call's ErrOutcomeUnknown, or twice CommitTimeout after
-// the call has ended. All this holds on PostgreSQL itself, and with ClaimFirst
-// elsewhere too. With LockFirst on Citus, or on another server that passes a COMMIT
-// on, StateNotFound says only that nothing is there yet. The Deduper that looks
-// needs the call's Schema and Order.
+// StateNotFound is certain: the call is not committed and will not be, because it holds its lock
+// or claim until its commit has ended (of a transaction with many DoTx each of the first 256). The
+// Deduper that looks needs the call's Schema.
 //
 // The error is an [ErrInvalid] or the database's: 25006 on a standby, which may not have
 // the record, or may still have one that was deleted on the primary.

@@ -3,8 +3,6 @@ package dedup
 import (
 	"time"
 	"unicode/utf8"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Options configure a [Deduper]. A nil *Options and every zero field mean the
@@ -15,23 +13,12 @@ type Options struct {
 	// name can lead a record astray.
 	Schema string
 
-	// Order says how an attempt keeps twins out before it runs the effect. Default
-	// LockFirst.
-	Order Order
-
-	// Isolation is the level of the transactions that Do opens. Default
-	// pgx.ReadCommitted, whatever the database's default is. At
-	// pgx.RepeatableRead and pgx.Serializable the answers are the same, but a
-	// twin that arrives during the race more often runs an effect that is rolled back.
-	Isolation pgx.TxIsoLevel
-
 	// Retention is the default of the fields that Call.Retention leaves zero. Its own default is
 	// 24 hours, then tombstones for 30 days.
 	Retention Retention
 
 	// MaxWait bounds how long a call waits for its twins, all in all. Zero, the
-	// default, waits until the call's context ends; negative means not at all:
-	// ErrInFlight is answered at once.
+	// default, waits until the call's context ends; negative means 5 ms.
 	MaxWait time.Duration
 
 	// Retry bounds the attempts that Do makes when it meets transient faults.
@@ -42,9 +29,7 @@ type Options struct {
 	MaxResultBytes int
 
 	// CommitTimeout bounds the last round trip, which runs on after the caller's
-	// context has ended, because a cancelled COMMIT is a guess. It is also how long
-	// after it was sent a statement of DoStatement or DoBatch is accepted by the server.
-	// Default 10 s, at least 1 ms.
+	// context has ended, because a cancelled COMMIT is a guess. Default 10 s, at least 1 ms.
 	CommitTimeout time.Duration
 
 	// IdleTimeout is set as idle_in_transaction_session_timeout for the
@@ -75,23 +60,6 @@ type RetryPolicy struct {
 	MaxDelay time.Duration
 }
 
-// Order says how an attempt keeps twins out before it runs the effect. The primary key decides in both; what differs is the price.
-// All processes that share a table should use the same: mixed, the answers stay
-// right, but a twin may run an effect that is rolled back, and wait with a connection in hand.
-type Order string
-
-const (
-	// LockFirst takes a transaction-level advisory lock, looks the record up,
-	// runs the effect and inserts the record with the COMMIT. Each row is
-	// written once.
-	LockFirst Order = "lock first"
-	// ClaimFirst inserts the identity, runs the effect and completes the row
-	// with the COMMIT. It is for engines and routers without advisory locks, and
-	// for Citus where twins come in through several nodes, which do not see each
-	// other's locks; each row is written twice.
-	ClaimFirst Order = "claim first"
-)
-
 // Retention says how long a call is remembered, in two stages counted from the
 // moment its record is written, by the database's clock. During Result it is
 // replayed. Then its result may be dropped, and during Tombstone the identity
@@ -102,9 +70,7 @@ const (
 // nothing was committed, but only while the record could not yet be forgotten. So a call
 // that has not found out when half of Result and Tombstone together is over gives up
 // with [ErrOutcomeUnknown] and does not run again. Choose both together longer than
-// twice the time that an outage may last. DoStatement and DoBatch take the three
-// round trips of Do where both together are less than an hour: a statement that is
-// delayed on its way must find the record of the attempt that came after it.
+// twice the time that an outage may last.
 //
 // Choose Result by how long anything may retry the call. What payment and agent platforms
 // publish: an interactive turn is retried within the hour, a task within the day, a batch
@@ -133,16 +99,6 @@ func (o *Options) resolve() (Options, error) {
 	// The server cuts longer names, and two that are cut can become one.
 	if len(opts.Schema) > 63 || !utf8.ValidString(opts.Schema) || containsNUL(opts.Schema) {
 		return refuse("Schema", "must be a valid name of at most 63 bytes")
-	}
-	setDefault(&opts.Order, LockFirst)
-	if opts.Order != LockFirst && opts.Order != ClaimFirst {
-		return refuse("Order", "unknown value %q; use LockFirst or ClaimFirst", opts.Order)
-	}
-	setDefault(&opts.Isolation, pgx.ReadCommitted)
-	switch opts.Isolation {
-	case pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable:
-	default:
-		return refuse("Isolation", "unknown level %q; use pgx.ReadCommitted, pgx.RepeatableRead or pgx.Serializable", opts.Isolation)
 	}
 	retention, problem := opts.Retention.resolve(Retention{Result: defaultResult, Tombstone: defaultTombstone})
 	if problem != "" {

@@ -74,11 +74,8 @@ func encodeResult[R any](value R, max int) ([]byte, error) {
 }
 
 func storable(value any, max int) ([]byte, error) {
-	text, err := canon.Encode(value, max, true)
-	switch {
-	case canon.IsTooLarge(err):
-		return nil, invalidResult(nil, "has more bytes than Options.MaxResultBytes allows, which are %d; return a reference in its place, or raise the limit", max)
-	case err != nil:
+	text, err := canon.Encode(value, true)
+	if err != nil {
 		return nil, invalidResult(err, "cannot be encoded")
 	}
 	return text, checkStorable(text, max)

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/internal/table"
 	"github.com/tooldedup/dedup/internal/wire"
@@ -31,15 +32,11 @@ type verdict struct {
 	// pause asks run to pause before the next attempt, within Options.Retry. An unknown outcome
 	// always pauses, and DoTx never does.
 	pause bool
-	// met is how far a busy attempt was when it met the twin.
-	met stage
 	// conflict is true when the record's or the claim's statement met a row that no look finds.
 	conflict bool
 	// outage is true when the transaction could not be opened because of the state that the
 	// server is in: any other call would have met the same.
 	outage bool
-	// until is for an unknown outcome; see doubt.until.
-	until time.Time
 }
 
 // stage is how far an attempt was.
@@ -50,7 +47,6 @@ const (
 	atEffect
 	atRecord
 	atCommit
-	atStatement // effect and record, in one statement
 )
 
 // fail is the verdict on an attempt that err answers.
@@ -64,7 +60,7 @@ func retry(err error) verdict { return verdict{kind: again, pause: true, err: er
 //
 //	busy      once the twin has ended
 //	again     at once, where the next attempt does something else: another connection,
-//	          separate statements, or the record of a refusal
+//	          a statement that does not ride, or the record of a refusal
 //	          after a pause, where a fault may have passed by then
 //	unknown   after a pause, to find out whether the lost COMMIT took place
 //
@@ -74,17 +70,11 @@ func (c *call) run(ctx context.Context) error {
 	if c.lookFirst && c.d.look(ctx, &c.Entry, &c.seen, (*table.Table).LookUp) == nil {
 		c.lookedUp() // where the look fails, the attempt meets the same fault and says so
 	}
-	defer func() {
-		if c.endedTx { // a panic is on its way, and its connection has been given back
-			_ = c.recordBroken(ctx, errTxEnded, nil) // its error is dropped: the panic wins
-		}
-	}()
 	for faults := 0; c.rec == nil; {
 		v := c.attempt(ctx)
-		if v.kind == failed && c.last.failedAt != atOpen {
-			v = c.explain(ctx, v.err)
+		if c.last.free { // and so nothing was committed
+			c.doubt = doubt{}
 		}
-		c.doubt.resolvedBy(c.last.free, c.last.started)
 		if v.kind == busy {
 			v = c.wait(ctx, v)
 		}
@@ -96,7 +86,7 @@ func (c *call) run(ctx context.Context) error {
 			continue
 		}
 		if faults++; faults >= c.d.opts.Retry.MaxAttempts {
-			return c.exhaust(&exhaustion{attempts: c.attempts, err: err, tried: c.tried, outage: v.outage})
+			return c.exhaust(&exhaustion{attempts: c.attempts, err: err, outage: v.outage})
 		}
 		if err := c.pause(ctx, faults, err); err != nil {
 			return c.ended(err)
@@ -116,7 +106,7 @@ func (c *call) next(ctx context.Context, v verdict) (goOn bool, err error) {
 		c.found(&c.seen.Record)
 		return false, nil
 	case unknown:
-		c.doubt.add(v.err, c.tried, v.until)
+		c.doubt.add(v.err, c.tried)
 		return true, v.err
 	case again:
 		if v.pause {
@@ -129,7 +119,7 @@ func (c *call) next(ctx context.Context, v verdict) (goOn bool, err error) {
 }
 
 // attempt makes one transaction: three round trips when the identity is free, two when there
-// is a record or a twin, and one where effect and record are one statement.
+// is a record or a twin, and two where the effect is a statement that rides.
 func (c *call) attempt(ctx context.Context) verdict {
 	c.attempts++
 	c.tried = time.Now()
@@ -138,16 +128,20 @@ func (c *call) attempt(ctx context.Context) verdict {
 	if err != nil {
 		return c.unopened(ctx, err)
 	}
-	defer c.d.release(ctx, pooled) // rolls back, after a panic too
+	own := &ownTx{attempt: &c.last, pooled: pooled}
+	defer func() { own.giveBack(ctx) }() // rolls back, after a panic too
 	conn := pooled.Conn()
 	if err := c.d.checkTable(ctx, conn); err != nil {
 		wire.DropUnusable(ctx, conn, err)
 		return c.unopened(ctx, err)
 	}
-	if c.effect == nil && c.combines() && c.d.canCombine(conn) {
-		return c.attemptCombined(ctx, conn)
-	}
-	return c.attemptOn(ctx, conn)
+	return c.attemptOn(ctx, conn, own)
+}
+
+// attemptOn makes an attempt in a transaction of its own. It may leave one open.
+func (c *call) attemptOn(ctx context.Context, conn *pgx.Conn, own *ownTx) verdict {
+	c.last = attempt{c: c, table: c.d.table(), on: wire.On(conn), conn: conn, limit: c.recordLimit()}
+	return c.last.make(ctx, own)
 }
 
 // settle answers the call with the record that it has just committed.
@@ -168,7 +162,7 @@ func (c *call) lookedUp() {
 	if c.seen.Found {
 		c.found(&c.seen.Record)
 	}
-	c.separate = c.separate || c.seen.Forgotten // one statement would meet the old row; a separate attempt deletes it first
+	c.walks = c.walks || c.seen.Forgotten
 }
 
 // ended returns the call's error: ErrOutcomeUnknown while a doubt is open, else err.
@@ -182,17 +176,14 @@ func (c *call) ended(err error) error {
 	if err != c.doubt.err {
 		err = fmt.Errorf("%w (%w)", c.doubt.err, err)
 	}
-	return &Error{Answer: ErrOutcomeUnknown, Attempts: c.attempts, Until: c.doubt.until, Err: err}
+	return &Error{Answer: ErrOutcomeUnknown, Attempts: c.attempts, Err: err}
 }
 
-// exhaustion describes attempts that are used up: the call's own, those of its leader in the
-// process, or those of a call in its batch.
+// exhaustion describes attempts that are used up: the call's own, or those of a call in its batch.
 type exhaustion struct {
 	attempts int
-	// err is the fault of the last attempt, tried when that began.
-	err    error
-	tried  time.Time
-	outage bool
+	err      error // the fault of the last attempt
+	outage   bool
 }
 
 func (c *call) exhaust(x *exhaustion) error {
@@ -249,7 +240,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // doubt is what is not known of a call since the answer to its COMMIT was lost. The next attempt
 // finds out. If it meets a record, that is the answer. If the identity is free, it runs the effect
 // again, with the doubt still open: the key of the table keeps the effect single. If that attempt
-// fails as well, resolvedBy says whether its error can be believed. DoTx has no doubt, because its
+// fails as well, its error can be believed: it held the lock or the claim. DoTx has no doubt, because its
 // caller sends the COMMIT. Whether an answer to COMMIT counts as lost is
 // read by wire.OutcomeOfCommit: also where the connection broke over the record, where
 // CommitTimeout ended the wait, and where an error may be that of a server behind.
@@ -258,32 +249,14 @@ type doubt struct {
 	err error
 	// sent is a time before the first such COMMIT was sent, by this machine's clock.
 	sent time.Time
-	// until is a time by the database's clock. An attempt or a look-up that began later and had
-	// the identity free proves that nothing was committed. No attempt waits for it. It is zero
-	// where any such attempt proves that, because the lock or the claim outlives the commit.
-	until time.Time
 }
 
-// never is the end of a doubt that no free identity ends, only a record.
-var never = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
-
 // add adds a COMMIT whose answer was lost.
-func (d *doubt) add(err error, sent, until time.Time) {
+func (d *doubt) add(err error, sent time.Time) {
 	if d.err == nil {
 		d.sent = sent
 	}
 	d.err = err
-	if until.After(d.until) {
-		d.until = until
-	}
-}
-
-// resolvedBy removes the doubt where an attempt that began at started and had the identity free
-// has proved that nothing was committed.
-func (d *doubt) resolvedBy(free bool, started time.Time) {
-	if free && started.After(d.until) {
-		*d = doubt{}
-	}
 }
 
 // provable reports whether finding no record still proves that an earlier commit of this
@@ -297,24 +270,3 @@ func (d *doubt) provable(remembered time.Duration) bool {
 
 // errForgotten is why a call with a lost COMMIT makes no further attempt.
 var errForgotten = errors.New("dedup: too late to find out: the record is remembered for a shorter time than that took; see Retention")
-
-// serverClock estimates the database's clock from the times in its answers. It is
-// never ahead by more than the clocks have gone apart since the last answer.
-type serverClock struct {
-	made time.Time
-	// ahead is the database's time minus the time since made, in microseconds.
-	ahead atomic.Int64
-}
-
-// seen takes note of a time in an answer that has just come, unless there is none in it.
-func (c *serverClock) seen(at time.Time) {
-	if at.IsZero() {
-		return
-	}
-	c.ahead.Store(at.UnixMicro() - time.Since(c.made).Microseconds())
-}
-
-// in returns the database's estimated time d from now.
-func (c *serverClock) in(d time.Duration) time.Time {
-	return time.UnixMicro(c.ahead.Load() + time.Since(c.made).Microseconds() + d.Microseconds())
-}

@@ -139,10 +139,9 @@ func nextCases() map[string]nextCase {
 		"busy/somebody who is no twin has the row": {
 			given: func(t *testing.T, f *callFixture) { t.Helper(); f.lock(t); spend(t, f) }, verdict: verdict{err: fault}, next: "pause", is: fault,
 		},
-		"busy/behind the effect":                      {verdict: verdict{met: atRecord}, next: "again", then: open},
-		"busy/behind the effect, waited long enough":  {given: spend, verdict: verdict{met: atRecord}, next: "failed", is: ErrInFlight},
-		"busy/behind the effect, and the look fails":  {given: cutOff, verdict: verdict{met: atRecord}, next: "pause", is: errUnreachable},
-		"busy/met by a statement, waited long enough": {given: spend, verdict: verdict{met: atStatement}, next: "failed", is: ErrInFlight},
+		"busy/behind the effect":                     {next: "again", then: open},
+		"busy/behind the effect, waited long enough": {given: spend, next: "failed", is: ErrInFlight},
+		"busy/behind the effect, and the look fails": {given: cutOff, next: "pause", is: errUnreachable},
 		"again":               {next: "again", then: open},
 		"again/after a fault": {verdict: verdict{err: fault, pause: true}, next: "pause", is: fault, then: open},
 		"unknown": {verdict: verdict{err: fault}, next: "pause", is: fault, then: func(t *testing.T, f *callFixture) {
@@ -151,7 +150,7 @@ func nextCases() map[string]nextCase {
 		}},
 		"failed": {verdict: verdict{err: fault}, next: "failed", is: fault},
 		"failed/in doubt": {
-			given:   func(_ *testing.T, f *callFixture) { f.c.doubt.add(fault, time.Now(), time.Time{}) },
+			given:   func(_ *testing.T, f *callFixture) { f.c.doubt.add(fault, time.Now()) },
 			verdict: verdict{err: fault}, next: "failed", is: ErrOutcomeUnknown,
 		},
 	}
@@ -274,7 +273,6 @@ func TestSpent(t *testing.T) {
 		max, waited time.Duration
 		spent       bool
 	}{
-		{max: -1, spent: true},
 		{max: 0, waited: time.Hour},
 		{max: 10, waited: 9},
 		{max: 10, waited: 10, spent: true},
@@ -319,9 +317,9 @@ func TestSit(t *testing.T) {
 
 	t.Run("Spent", func(t *testing.T) {
 		t.Parallel()
-		p := waited(-1, 0)
+		p := waited(1, 1)
 		require.Equal(t, ErrInFlight, p.sit(t.Context(), done, 0))
-		require.Zero(t, p.waits.all)
+		require.EqualValues(t, 1, p.waits.all)
 	})
 	t.Run("ContextEnds", func(t *testing.T) {
 		t.Parallel()
@@ -402,7 +400,7 @@ func TestEdgeRecordLimit(t *testing.T) {
 	d := &Deduper{opts: Options{CommitTimeout: 10 * time.Second}}
 	for _, over := range []time.Duration{0, 4 * time.Millisecond, 5 * time.Millisecond, 8 * time.Millisecond} {
 		c := waited(100*time.Millisecond, 100*time.Millisecond+over)
-		c.d, c.seen.Locked = d, true
+		c.d = d
 		if limit := c.recordLimit(); limit <= 0 {
 			t.Errorf("over by %s: limit %s, which is none", over, limit)
 		}

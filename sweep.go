@@ -72,7 +72,7 @@ const (
 // falls due behind it, such as a record whose transaction was open for long,
 // goes with the next sweep, and so does a record that a call holds at the moment. All
 // ages are by the database's clock. It may run on every instance at once: one sweeps
-// and the others return at once with Skipped (with ClaimFirst they take turns at the
+// and the others return at once with Skipped (where calls claim they take turns at the
 // rows). It does not change what a call answers, which goes by time alone; only
 // an [ErrKeyReused] no longer names the arguments of a swept record.
 //

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/table"
@@ -29,9 +29,6 @@ type attempt struct {
 	// started is now() in the transaction, which names it: the record is only written in a
 	// transaction with the same.
 	started time.Time
-	// latest is the last moment at which the server takes a combined statement. In a batch only
-	// the first call's is set.
-	latest time.Time
 	// limit is how long the record's statement waits for a twin that does not hold the
 	// identity's lock; 0 is as long as the session allows.
 	limit time.Duration
@@ -40,9 +37,9 @@ type attempt struct {
 
 	// failedAt is where the attempt failed. At atOpen there is nothing to explain.
 	failedAt stage
-	// raised is true when the effect is a statement and the server refused it; prepared, when
-	// it had been prepared by an earlier attempt.
-	raised, prepared bool
+	// rode is true when its statement has failed behind the gate; prepared, when it had been
+	// prepared by an earlier attempt.
+	rode, prepared bool
 	// connLost is true when the connection was closed by then.
 	connLost bool
 	// blocked is how long the record waited for a lock before it gave up, 0 where it did not.
@@ -51,39 +48,61 @@ type attempt struct {
 	// readOnly is true when a primary has refused to write, because the transaction is read-only.
 	// A standby refuses earlier, when the transaction is opened.
 	readOnly bool
-	// free is true when the identity was free while this attempt had it. It ends a doubt if the
-	// attempt began after doubt.until.
+	// free is true when the identity was free while this attempt had it. It ends a doubt.
 	free bool
 }
 
-// attemptOn makes an attempt in a transaction of its own. It may leave one open.
-func (c *call) attemptOn(ctx context.Context, conn *pgx.Conn) verdict {
-	a := &c.last
-	*a = attempt{c: c, table: c.d.table(), on: wire.On(conn), conn: conn}
-	c.seen = table.Seen{}
-	if err := a.table.Open(ctx, a.on, &c.Entry, &c.seen); err != nil {
-		wire.DropUnusable(ctx, conn, err)
-		if wire.SQLState(err) == wire.CodeUniqueViolation { // of a claim
-			return c.conflict(err)
+// bracket is what an attempt lies in: a transaction of its own, or a savepoint of a caller's.
+type bracket interface {
+	// open begins it, takes the lock or the claim, and looks the identity up.
+	open(ctx context.Context) error
+	// end sends what is queued, the record's statement, and ends the bracket with it.
+	end(ctx context.Context, p *wire.Pipeline) verdict
+	// mend takes note of an error that says that what was prepared is of no more use.
+	mend(ctx context.Context, err error)
+	// free is the connection where it is outside of any transaction; nil where it is not.
+	free(ctx context.Context) *pgx.Conn
+	// look undoes what was done and looks for a record in a statement that sees all that is
+	// committed. With claim it also shows whether a twin has the row.
+	look(ctx context.Context, claim bool) error
+	// close leaves nothing of the bracket behind, unless it has ended, and returns what the attempt
+	// has come to.
+	close(ctx context.Context, v verdict) verdict
+}
+
+// make makes the attempt, and says what a failure means.
+func (a *attempt) make(ctx context.Context, b bracket) (v verdict) {
+	c := a.c
+	returned := false
+	defer func() {
+		switch {
+		case returned:
+		case c.endedTx:
+			_ = c.recordBroken(ctx, errTxEnded, b.free(ctx)) // the panic is what is raised
+		default:
+			_ = b.close(ctx, fail(nil)) // likewise
 		}
-		return c.unopened(ctx, err)
+	}()
+	c.seen = table.Seen{}
+	err := b.open(ctx)
+	a.started = c.seen.At
+	switch {
+	case err != nil:
+		b.mend(ctx, err)
+		v = c.unopened(ctx, err)
+	default:
+		var ok bool
+		if v, ok = c.opened(); ok {
+			v = a.perform(ctx, b)
+			a.free = v.kind != done && v.kind != unknown
+		}
 	}
-	c.renewed = 0
-	c.d.clock.seen(c.seen.At)
-	a.tx, a.started = c.seen.Tx, c.seen.At
-	if v, ok := c.opened(); !ok {
-		return v
+	if v.kind == failed && a.failedAt != atOpen {
+		b.mend(ctx, v.err)
+		v = a.explain(ctx, b, v.err)
 	}
-	a.limit = c.recordLimit()
-	v := a.perform(ctx)
-	if c.discards {
-		_ = conn.Close(ctx) // pgx does not know that its statements are gone
-	}
-	if v.kind != done && v.kind != unknown {
-		a.free = a.table.FreeIsProof()
-		wire.DropUnusable(ctx, conn, v.err)
-	}
-	return v
+	returned = true
+	return b.close(ctx, v)
 }
 
 // opened says whether to go on after the identity was looked at.
@@ -97,30 +116,53 @@ func (c *call) opened() (v verdict, ok bool) {
 		return c.conflict(errHidden), false
 	case c.doubt.err != nil && !c.doubt.provable(c.Forget):
 		return fail(errForgotten), false
+	case c.stmt.Stopped: // by a record that may be forgotten, or came just now
+		c.walks = true
+		return verdict{kind: again}, false
 	}
 	return verdict{}, true
 }
 
-// perform runs the effect, writes the record, and ends the transaction or the savepoint.
-func (a *attempt) perform(ctx context.Context) verdict {
-	text, err := a.runEffect(ctx)
+// ride returns the call's statement where it may ride.
+func (a *attempt) ride(ctx context.Context) *table.Rider {
+	c := a.c
+	r := &c.stmt.Rider
+	r.Stopped, r.Err = false, nil
+	if r.Read == nil || c.outcome != table.Done || c.walks || !a.table.Rides() {
+		return nil
+	}
+	a.prepared = a.on.Prepared(r.Query)
+	if a.table.PrepareRiders(ctx, a.on, r.Query) != nil {
+		c.walks = true // and says why in a trip of its own
+		return nil
+	}
+	return r
+}
+
+// perform runs the effect unless it has ridden, and writes the record.
+func (a *attempt) perform(ctx context.Context, b bracket) verdict {
+	c := a.c
+	text, err := c.stmt.row, error(nil)
+	if own, ok := b.(*ownTx); !ok || own.rider == nil {
+		text, err = a.runEffect(ctx)
+	} else if err = own.rider.Err; err == nil {
+		err = wire.CheckSession(a.conn.PgConn())
+	} else if a.rode = true; mayBeStale(err) {
+		a.on.Stale(own.rider.Query)
+	}
 	switch {
 	case err != nil:
 		return a.failed(atEffect, err)
 	case ctx.Err() != nil: // nothing of the end was sent: it is definite
 		return fail(fmt.Errorf("dedup: before commit: %w", contextError(ctx)))
 	}
-	c := a.c
 	if c.discards {
 		a.on.Forget()
 	}
 	c.written = table.NewRecord(&c.Entry, c.outcome, text)
 	p := a.on.Pipeline()
 	a.table.QueueRecord(p, &c.Entry, &c.written, &a.started, a.limit)
-	if a.savepoint != "" {
-		return a.release(ctx, p)
-	}
-	return a.commit(ctx, p)
+	return b.end(ctx, p)
 }
 
 // runEffect runs the effect and returns the text to record. A function runs on a guarded
@@ -128,11 +170,8 @@ func (a *attempt) perform(ctx context.Context) verdict {
 // error any more, so the call notes whether it had ended its transaction.
 func (a *attempt) runEffect(ctx context.Context) (text string, err error) {
 	c := a.c
-	switch {
-	case c.outcome != table.Done:
+	if c.outcome != table.Done {
 		return c.text, nil
-	case c.effect == nil:
-		return a.runStatement(ctx)
 	}
 	inner := guard.Enter(ctx, c.owner(), a.tx)
 	defer inner.Leave()
@@ -142,8 +181,6 @@ func (a *attempt) runEffect(ctx context.Context) (text string, err error) {
 			c.endedTx = inner.EndedTx(ctx, a.started)
 		}
 	}()
-	c.flight.inEffect.Store(true)
-	defer c.flight.inEffect.Store(false)
 	text, err = c.effect(inner, inner.Tx())
 	returned = true
 	return text, inner.Verdict(ctx, a.started, err)
@@ -154,76 +191,14 @@ func (c *asked) owner() guard.Owner {
 	return guard.Owner{Pool: c.d.pool, Schema: c.d.opts.Schema, Scope: c.Scope, Tool: c.Tool, Key: c.Key}
 }
 
-// runStatement runs an effect that is one statement.
-func (a *attempt) runStatement(ctx context.Context) (string, error) {
-	c, q := a.c, a.c.stmt.effect
-	a.prepared = a.on.Prepared(q)
-	refused := func(err error) (string, error) {
-		a.raised = true
-		if mayBeStale(err) {
-			a.on.Stale(q)
-		}
-		return "", err
-	}
-	if err := a.on.Prepare(ctx, q); err != nil {
-		a.raised = wire.IsRaised(err) && !a.on.Knows(q)
-		return "", err
-	}
-	p := a.on.CallersPipeline()
-	if err := p.QueueArgs(q, c.stmt.args); err != nil {
-		return refused(err)
-	}
-	c.flight.inEffect.Store(true)
-	defer c.flight.inEffect.Store(false)
-	p.Send(ctx)
-	var rows int64
-	var row pgtype.Text
-	p.Scan(&rows, &row)
-	failed := p.Failed()
-	switch err := p.Close(); {
-	case failed:
-		return refused(err)
-	case err != nil:
-		return "", err
-	case rows == 0:
-		return refused(pgx.ErrNoRows)
-	case rows > 1:
-		return refused(pgx.ErrTooManyRows)
-	}
-	if err := checkStorable([]byte(row.String), c.d.opts.MaxResultBytes); err != nil {
-		return "", err
-	}
-	return row.String, wire.CheckSession(a.conn.PgConn())
-}
-
-// commit sends the record and COMMIT. It runs on a context of its own: cancelling it would
-// turn the outcome into a guess, and make pgx cancel a wait for a synchronous standby, which
-// shows a commit that is not replicated (measured).
-func (a *attempt) commit(ctx context.Context, p *wire.Pipeline) verdict {
-	p.Queue(a.table.Commit)
-	wire.LimitIO(a.conn, a.c.d.opts.CommitTimeout)
-	defer wire.UnlimitIO(a.conn)
+// sendCommit sends COMMIT behind what is queued, whose answers read reads.
+func (d *Deduper) sendCommit(ctx context.Context, conn *pgx.Conn, p *wire.Pipeline, read func()) (wire.Outcome, error) {
+	p.Queue(d.table().Commit)
+	wire.LimitIO(conn, d.opts.CommitTimeout)
+	defer wire.UnlimitIO(conn)
 	p.SendUncancelled(ctx)
-	at := a.readRecord(p)
-	switch outcome, err := p.Commit(a.conn.PgConn()); outcome {
-	case wire.Committed:
-		return verdict{kind: done}
-	case wire.Unknown:
-		return verdict{kind: unknown, err: err, until: a.c.d.doubtAtCommit(a.table, err)}
-	default:
-		return a.failed(at, err)
-	}
-}
-
-// release sends the record and the savepoint's RELEASE.
-func (a *attempt) release(ctx context.Context, p *wire.Pipeline) verdict {
-	p.Ignore(wire.Query{Text: "release savepoint " + a.savepoint})
-	p.Send(ctx)
-	at := a.readRecord(p)
-	if err := p.Close(); err != nil {
-		return a.failed(at, err)
-	}
-	return verdict{kind: done}
+	read()
+	return p.Commit(conn.PgConn())
 }
 
 // readRecord reads the answer to the record's statement, and returns where an error belongs
@@ -250,38 +225,14 @@ func (a *attempt) failed(at stage, err error) verdict {
 	return fail(err)
 }
 
-// doubtAtCommit returns the doubt.until of a COMMIT that err leaves in doubt. A claim and, on
-// plain PostgreSQL, a lock are held until the commit has ended. Where a server in between passed
-// the COMMIT on, the lock is free while another server may still commit: never.
-func (d *Deduper) doubtAtCommit(t *table.Table, err error) (until time.Time) {
-	if d.opts.Order == LockFirst && (wire.IsRaised(err) || !t.Profile.LockProves) {
-		return never
-	}
-	return time.Time{}
-}
-
 // recordLimit is how long writing the record may wait for a twin that does not hold the
-// identity's lock. A call without its own lock may well have a twin, and hardly waits. One with
-// MaxWait waits for what is left of that and RowTimeout more, but for half of CommitTimeout at
-// most. One without MaxWait has no limit.
+// identity's lock: for what is left of MaxWait, RowTimeout at least and half of CommitTimeout at
+// most. 0 is no limit, where there is no MaxWait.
 func (c *call) recordLimit() time.Duration {
-	switch limit := c.inPostgres(); {
-	case !c.seen.Locked:
-		return table.RowTimeout
-	case c.maxWait > 0:
-		return min(max(limit-c.waits.all, 0)+table.RowTimeout, c.d.opts.CommitTimeout/2)
-	default:
-		return limit
+	if c.maxWait == 0 {
+		return 0
 	}
-}
-
-// inPostgres is how long a call may wait inside Postgres for somebody; 0 is as long as the
-// session allows.
-func (c *asked) inPostgres() time.Duration {
-	if c.maxWait < 0 {
-		return table.RowTimeout
-	}
-	return c.maxWait
+	return min(max(c.maxWait-c.waits.all, table.RowTimeout), c.d.opts.CommitTimeout/2)
 }
 
 // mayBeStale reports whether types that have changed may be behind a statement's error: not
@@ -294,4 +245,80 @@ func mayBeStale(err error) bool {
 	state := wire.SQLState(err)
 	class := state[:min(2, len(state))]
 	return class != "23" && class != "P0"
+}
+
+// ownTx is a transaction of the library's own.
+type ownTx struct {
+	*attempt
+	pooled *pgxpool.Conn // nil where the connection is somebody else's, or has been given back
+	rider  *table.Rider  // what has ridden with open
+}
+
+func (b *ownTx) open(ctx context.Context) error {
+	b.rider = b.ride(ctx)
+	if err := b.table.Open(ctx, b.on, &b.c.Entry, &b.c.seen, b.rider); err != nil {
+		return err
+	}
+	b.c.renewed = 0
+	b.tx = b.c.seen.Tx
+	return nil
+}
+
+// end sends the record and COMMIT. It runs on a context of its own: cancelling it would
+// turn the outcome into a guess, and make pgx cancel a wait for a synchronous standby, which
+// shows a commit that is not replicated (measured).
+func (b *ownTx) end(ctx context.Context, p *wire.Pipeline) verdict {
+	at := atRecord
+	switch outcome, err := b.c.d.sendCommit(ctx, b.conn, p, func() { at = b.readRecord(p) }); outcome {
+	case wire.Committed:
+		return verdict{kind: done}
+	case wire.Unknown:
+		return verdict{kind: unknown, err: err}
+	default:
+		return b.failed(at, err)
+	}
+}
+
+func (b *ownTx) mend(ctx context.Context, err error) {
+	wire.DropUnusable(ctx, b.conn, err)
+}
+
+// free rolls back. A connection that is lost gives its place in the pool to another one.
+func (b *ownTx) free(ctx context.Context) *pgx.Conn {
+	wire.Rollback(ctx, b.conn)
+	if !b.conn.IsClosed() {
+		return b.conn
+	}
+	b.giveBack(ctx)
+	return nil
+}
+
+func (b *ownTx) giveBack(ctx context.Context) {
+	if b.pooled != nil {
+		b.c.d.release(ctx, b.pooled)
+		b.pooled = nil
+	}
+}
+
+func (b *ownTx) look(ctx context.Context, claim bool) error {
+	how := (*table.Table).Peek
+	if claim {
+		how = (*table.Table).TryClaim
+	}
+	if b.free(ctx) != nil {
+		err := how(b.table, ctx, b.on, &b.c.Entry, &b.c.seen)
+		if wire.SQLState(err) != wire.CodePreparedMissing {
+			return err
+		}
+		_ = b.conn.Close(ctx)
+		b.giveBack(ctx)
+	}
+	return b.c.d.look(ctx, &b.c.Entry, &b.c.seen, how)
+}
+
+func (b *ownTx) close(ctx context.Context, v verdict) verdict {
+	if b.c.discards {
+		_ = b.conn.Close(ctx) // pgx does not know that its statements are gone
+	}
+	return v
 }

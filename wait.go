@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tooldedup/dedup/internal/table"
@@ -13,10 +12,10 @@ import (
 
 // A call waits for its twins here: in do for those of this process, in memory, and in poll for
 // those of other processes. Three statements wait inside Postgres: DoTx's for the lock or the claim
-// (table.OpenIn), the record's own, for as long as recordLimit allows, and a combined one.
+// (table.OpenIn), and the record's own, for as long as recordLimit allows.
 
 // flights are the calls of this process that are on their way: of those with one identity one
-// leads, and the others wait for its answer in memory.
+// leads, and the others wait for its end in memory.
 type flights struct {
 	mu sync.Mutex
 	m  map[table.Identity]*flight
@@ -26,13 +25,6 @@ type flights struct {
 type flight struct {
 	// landed is closed when the leader has ended. The first follower makes it.
 	landed chan struct{}
-	// inEffect is true while the leader's effect runs.
-	inEffect atomic.Bool
-	// rec or exhausted is the leader's answer, which was true at asOf. The leader writes them
-	// before landed is closed, and followers read them after.
-	rec       *table.Record
-	exhausted *exhaustion
-	asOf      time.Time
 }
 
 // join returns the leader. Where there is none that is f, and the caller must land it.
@@ -63,25 +55,17 @@ func (all *flights) land(id table.Identity, f *flight) {
 	}
 }
 
-// do leads or follows the calls of its identity. A call that may wait no longer does not follow.
-// It gets ErrInFlight while the leader's effect runs, and else makes attempts of its own.
-//
-// What is shared is no older than the call that gets it: the record was read, or committed,
-// by a statement that was sent after the call had begun. Somebody else may free the identity
-// while the server's answer is on its way to the leader, and a call that begins then must
-// not get what was deleted before.
+// do leads or follows the calls of its identity. A follower looks when its leader has ended, and
+// where there is no record it leads or follows again. One whose look fails makes attempts of its
+// own, which say what is wrong: so nobody waits for an outage more than twice.
 func (c *call) do(ctx context.Context) error {
 	for c.rec == nil {
 		if ctx.Err() != nil {
 			return c.ended(fmt.Errorf("dedup: %w", contextError(ctx)))
 		}
 		leader := c.d.flights.join(c.Identity, &c.flight)
-		switch {
-		case leader == &c.flight:
-			return c.lead(ctx)
-		case c.spent() && leader.inEffect.Load():
-			return c.ended(ErrInFlight)
-		case c.spent():
+		if leader == &c.flight {
+			defer c.d.flights.land(c.Identity, &c.flight) // after a panic too
 			return c.run(ctx)
 		}
 		c.traceWaitStart(ctx, &c.waits.followed, true)
@@ -91,51 +75,22 @@ func (c *call) do(ctx context.Context) error {
 		select {
 		case <-leader.landed:
 		default:
-			continue // it has waited as long as it may
+			return c.ended(ErrInFlight) // it has waited as long as it may
 		}
-		switch inTime := c.span.began.Before(leader.asOf); {
-		case inTime && leader.exhausted != nil:
-			return c.exhaust(leader.exhausted)
-		case inTime:
-			c.found(leader.rec)
-		case leader.rec != nil: // older than this call, and most likely there still
-			c.lookFirst = true
+		if c.d.look(ctx, &c.Entry, &c.seen, (*table.Table).LookUp) != nil {
+			return c.run(ctx)
 		}
+		c.lookedUp()
 	}
 	return nil
 }
 
-// lead runs the call and lands however it ends, panics included.
-func (c *call) lead(ctx context.Context) error {
-	defer c.d.flights.land(c.Identity, &c.flight)
-	err := c.run(ctx)
-	switch {
-	case err == nil:
-		c.flight.rec, c.flight.asOf = c.rec, c.rec.SentAt
-	case c.doubt.err == nil && c.exhausted != nil:
-		c.flight.exhausted, c.flight.asOf = c.exhausted, c.exhausted.tried
-	}
-	return err
-}
-
-// wait waits until no twin is in flight. A call that may not wait looks again: the lock may be
-// that of another call's look, which ends at once.
+// wait waits until no twin is in flight.
 func (c *call) wait(ctx context.Context, v verdict) verdict {
-	switch {
-	case v.met == atOpen:
+	if c.last.failedAt == atOpen {
 		c.attempts-- // only a look, which is not counted as an attempt
-	case v.met == atRecord && c.spent():
-		return fail(ErrInFlight)
 	}
-	var err error
-	if c.maxWait < 0 && c.looks < c.maxLooks() {
-		c.looks++
-		if err = c.d.look(ctx, &c.Entry, &c.seen, (*table.Table).Peek); err == nil && c.seen.Busy {
-			err = ErrInFlight
-		}
-	} else {
-		err = c.poll(ctx)
-	}
+	err := c.poll(ctx)
 	switch {
 	case err == nil && c.seen.Found:
 		return verdict{kind: found}
@@ -149,17 +104,6 @@ func (c *call) wait(ctx context.Context, v verdict) verdict {
 	default:
 		return fail(err)
 	}
-}
-
-// maxLooks bounds how often a call that may not wait looks again after it has met somebody.
-// With LockFirst a look shows whether that was a twin or a neighbour who only looked. With
-// ClaimFirst it does not, and the next attempt has to: it met a twin, unless a sweep holds a
-// record that may be forgotten.
-func (c *call) maxLooks() int {
-	if c.d.table().PeekSeesTwins() || c.seen.Forgotten {
-		return 50
-	}
-	return 1
 }
 
 // poll looks at an identity that a twin in another process holds, again and again and
@@ -199,7 +143,7 @@ type waits struct {
 }
 
 // spent reports whether no more waiting is allowed.
-func (c *call) spent() bool { return c.maxWait < 0 || c.maxWait > 0 && c.waits.all >= c.maxWait }
+func (c *call) spent() bool { return c.maxWait > 0 && c.waits.all >= c.maxWait }
 
 // sit waits for done, for at most limit where that is not 0, and for no longer than the call
 // may. It returns ErrInFlight when that has run out and the context's error when it ended.

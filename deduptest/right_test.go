@@ -117,17 +117,13 @@ func rightTools() []deduptest.Tool {
 	}
 	impatient := tool("in_flight_at_once", do)
 	impatient.Options = &dedup.Options{MaxWait: -1}
-	claiming := tool("claim_first", do)
-	claiming.Options = &dedup.Options{Order: dedup.ClaimFirst}
-	strict := tool("serializable", do)
-	strict.Options = &dedup.Options{Isolation: pgx.Serializable}
 	simple := tool("simple_protocol", do)
 	simple.Configure = func(config *pgxpool.Config) {
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	}
 	return []deduptest.Tool{
 		tool("do", do), tool("do_tx", doTx), tool("do_statement", doStatement), tool("do_steps", doSteps),
-		tool("do_again", doAgain), tool("lock_per_key", doLocked), impatient, claiming, strict, simple,
+		tool("do_again", doAgain), tool("lock_per_key", doLocked), impatient, simple,
 	}
 }
 

@@ -333,11 +333,13 @@ func TestOneLook(t *testing.T) {
 func TestInFlightElsewhere(t *testing.T) {
 	t.Parallel()
 
-	for name, opts := range map[string]*dedup.Options{"LockFirst": nil, "ClaimFirst": {Order: dedup.ClaimFirst}} {
-		t.Run(name, func(t *testing.T) {
+	for _, engine := range []string{"postgres", "other"} {
+		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, pgtest.New(t), 0)
-			b.holdElsewhere(t, opts, "other", "order-7")
+			db := pgtest.New(t)
+			db.PlayEngine(t, engine)
+			b := setup(t, db, 0)
+			b.holdElsewhere(t, nil, "other", "order-7")
 			for who, sees := range map[string]bool{"keeper": true, "reader": true, "scoped": false, "none": false} {
 				page := b.page(t, who, "inflight")
 				require.Equal(t, sees, strings.Contains(page, "elsewhere"), who)

@@ -201,7 +201,7 @@ func (s *sight) read(results pgx.BatchResults, before int) (answered int, err er
 	if outcome != nil {
 		rec.Fingerprint, rec.Outcome, rec.Result, rec.Tombstone = [32]byte(fingerprint), table.Outcome(*outcome), value(result), result == nil
 		rec.CreatedAt, rec.ExpiresAt, rec.ForgetAt = *createdAt, *expiresAt, *forgetAt
-		rec.SeenAt, rec.SentAt = r.now, s.began
+		rec.SeenAt = r.now
 		s.rec = &rec
 	}
 	if r.state != None {

@@ -64,7 +64,4 @@ func encode(out any) (json.RawMessage, error) {
 
 // marshal is json.Marshal that leaves out nothing silently, as package dedup does it, and
 // leaves <, > and & as they are: models read results.
-func marshal(value any) ([]byte, error) { return canon.Encode(value, maxText, false) }
-
-// maxText is more than any input or result may have.
-const maxText = 256 << 20
+func marshal(value any) ([]byte, error) { return canon.Encode(value, false) }

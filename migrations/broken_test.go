@@ -74,8 +74,8 @@ func requireSameWords(t *testing.T, pool *pgxpool.Pool, found []migrations.Probl
 	conn, err := pool.Acquire(t.Context())
 	require.NoError(t, err)
 	defer conn.Release()
-	for _, claimFirst := range []bool{false, true} {
-		x, err := examiner.Examine(t.Context(), conn.Conn(), "public", claimFirst)
+	for range 1 {
+		x, err := examiner.Examine(t.Context(), conn.Conn(), "public")
 		require.NoError(t, err)
 		for _, p := range found {
 			if slices.Contains(always, p.Name) {

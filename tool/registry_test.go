@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -141,7 +140,7 @@ func TestRegistrationProblems(t *testing.T) {
 
 func TestRegistrationListsEverything(t *testing.T) {
 	t.Parallel()
-	b := setup(t, &dedup.Options{Isolation: pgx.RepeatableRead}, nil)
+	b := setup(t, nil, nil)
 	b.add(t, "there", tool.Write)
 	err := b.tools.Add(
 		tool.Tool[ticketIn, ticket]{Name: "there", Class: tool.Write, Run: b.createTicket},

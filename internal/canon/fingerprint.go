@@ -67,18 +67,14 @@ func jsonText(args any) ([]byte, error) {
 	case []byte:
 		return nil, refuse("are a []byte; convert JSON text to json.RawMessage, and other bytes to string")
 	}
-	text, err := argLosses.encode(args, MaxSize, true)
+	text, err := encode(args, true)
 	switch err := err.(type) {
 	case nil:
 		return text, nil
-	case *loss:
-		return nil, refuse("lose a part of what they hold as JSON: %s", err)
+	case *hollowError:
+		return nil, refuse("lose what they hold as JSON: %s", err)
 	}
 	switch err {
-	case errTooLarge:
-		return nil, refuse("are more than %d bytes of JSON, which is the most; store the large part elsewhere and send its hash", MaxSize)
-	case errTooDeep:
-		return nil, refuse("nest deeper than %d", MaxDepth)
 	case errNoUTF8:
 		return nil, refuse("have a string that is not valid UTF-8; encode binary data as []byte or base64")
 	default:

@@ -20,9 +20,12 @@ func hasInvalidString(value any) bool {
 // It knows where it has been. Only fields that are not encoded can close a circle.
 type stringWalk map[stringVisit]bool
 
+// stringVisit names a pointer, a map or a slice that a walk has come to.
 type stringVisit struct {
-	visit
-	opaque bool
+	pointer uintptr
+	length  int
+	kind    reflect.Type
+	opaque  bool
 }
 
 var rawMessageType = reflect.TypeFor[json.RawMessage]()
@@ -36,7 +39,10 @@ func (w stringWalk) invalid(v reflect.Value, opaque bool) bool {
 	case reflect.Interface:
 		return w.invalid(v.Elem(), opaque)
 	case reflect.Pointer, reflect.Map, reflect.Slice:
-		at := stringVisit{visitOf(v), opaque}
+		at := stringVisit{pointer: v.Pointer(), kind: t, opaque: opaque}
+		if kind != reflect.Pointer {
+			at.length = v.Len()
+		}
 		if w[at] {
 			return false
 		}

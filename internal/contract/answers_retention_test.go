@@ -43,12 +43,12 @@ func TestRetention(t *testing.T) {
 		"Longest":              {call: dedup.Retention{Result: 36500 * day, Tombstone: 36500 * day}, want: dedup.Retention{Result: 36500 * day, Tombstone: 36500 * day}},
 		"NanosecondsAreCutOff": {call: dedup.Retention{Result: time.Second + 1999, Tombstone: time.Second + 999}, want: dedup.Retention{Result: time.Second + 1000, Tombstone: time.Second + 1000}},
 	} {
-		for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+		for _, order := range []orderKind{lockFirst, claimFirst} {
 			t.Run(name+"/"+string(order), func(t *testing.T) {
 				t.Parallel()
 				c := call(name + string(order))
 				c.Retention = row.call
-				d := newDeduper(t, b.pool, &dedup.Options{Retention: row.option, Order: order})
+				d := newDeduper(t, b.pool, &dedup.Options{Retention: row.option})
 				result, err := dedup.Do(ctx, d, c, effect("k"))
 				require.NoError(t, err)
 				got := keptFor(t, b, c.Key)
@@ -163,8 +163,8 @@ func TestForgottenBeforeItIsFound(t *testing.T) {
 	t.Parallel()
 
 	for name, do := range ways {
-		for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-			if order == dedup.ClaimFirst && name != "Do" {
+		for _, order := range []orderKind{lockFirst, claimFirst} {
+			if order == claimFirst && name != "Do" {
 				continue
 			}
 			for _, swept := range []bool{false, true} {

@@ -185,12 +185,12 @@ func TestIsRetryable(t *testing.T) {
 func TestSilentEffect(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t, nil)
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+	for _, order := range []orderKind{lockFirst, claimFirst} {
 		for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
 			t.Run(string(order)+"/"+mode.String(), func(t *testing.T) {
 				t.Parallel()
 				pool := b.db.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
-				d := newDeduper(t, pool, &dedup.Options{Order: order, IdleTimeout: 20 * time.Millisecond})
+				d := newDeduper(t, pool, &dedup.Options{IdleTimeout: 20 * time.Millisecond})
 				runs := 0
 				_, err := dedup.Do(ctx, d, call(t.Name()), func(ctx context.Context, tx pgx.Tx) (int, error) {
 					runs++
@@ -224,30 +224,9 @@ func TestErrorsDoNotTellTheKey(t *testing.T) {
 	t.Parallel()
 	const secret = "SECRET"
 
-	// The caller has gone when the record turns out to be a twin's.
-	t.Run("Cancelled", func(t *testing.T) {
-		t.Parallel()
-		ctx, f := plain.setup(t, nil)
-		claims := newDeduper(t, f.db.Pool(t), &dedup.Options{Order: dedup.ClaimFirst})
-		held := newGate()
-		first := start(ctx, claims, call(secret), (&tool{ref: "k", then: held.then}).run)
-		receive(t, ctx, held.entered)
-		short, cancel := context.WithCancel(ctx)
-		defer cancel()
-		late := start(short, f.d, call(secret), effect("k"))
-		f.untilWaitingInside(t, 1)
-		cancel()
-		held.release()
-		receive(t, ctx, first).require(t)
-		err := receive(t, ctx, late).err
-		require.ErrorIs(t, err, context.Canceled)
-		requireState(t, err, "23505")
-		requireNoSecret(t, err, secret)
-	})
-
 	t.Run("RestartTx", func(t *testing.T) {
 		t.Parallel()
-		p := profile{order: dedup.LockFirst, isolation: pgx.RepeatableRead}
+		p := profile{order: lockFirst, isolation: pgx.RepeatableRead}
 		ctx, f := p.setup(t, nil)
 		e := &tool{ref: "k", then: func(ctx context.Context, _ pgx.Tx, _ int) error {
 			return f.rival(ctx, call(secret), "k", ticket{ID: 99})

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/internal/table"
 )
 
 // answersOf are the answers to many calls, made in some way.
@@ -40,15 +39,15 @@ func bySingles(ctx context.Context, d *dedup.Deduper, calls []dedup.StatementCal
 // once, and while backends are terminated.
 func TestBatchRaces(t *testing.T) {
 	t.Parallel()
-	batchRaces(t, 100, batchWay{profile: plain}, batchWay{profile: plain, separate: true})
+	batchRaces(t, 100, batchWay{profile: plain})
 }
 
 func TestLongBatchRaces(t *testing.T) {
 	t.Parallel()
 	batchRaces(t, 300,
-		batchWay{profile: plain}, batchWay{profile: plain, separate: true},
-		batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.Serializable}},
-		batchWay{profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}})
+		batchWay{profile: plain},
+		batchWay{profile: profile{order: lockFirst, isolation: pgx.Serializable}},
+		batchWay{profile: profile{order: claimFirst, isolation: pgx.ReadCommitted}})
 }
 
 // batchRaces makes n calls from either side.
@@ -124,10 +123,10 @@ func (f *fixture) terminate(t *testing.T, ctx context.Context, done <-chan struc
 func TestChunkWithTextsThatCannotBePrepared(t *testing.T) {
 	t.Parallel()
 
-	for _, w := range []batchWay{{profile: plain}, {profile: plain, separate: true}} {
+	for _, w := range []batchWay{{profile: plain}} {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, w.profile, &dedup.Options{Retention: apart(w.separate)}, func(config *pgxpool.Config) { config.MaxConns = 1 })
+			ctx, f, proxy := proxied(t, w.profile, nil, func(config *pgxpool.Config) { config.MaxConns = 1 })
 			calls := singles("k", 40)
 			for i := range calls {
 				calls[i].Statement.SQL += fmt.Sprintf(" -- %d", i)
@@ -143,9 +142,7 @@ func TestChunkWithTextsThatCannotBePrepared(t *testing.T) {
 			}
 			seen := proxy.Snapshot()
 			require.Zero(t, seen.Connections, "new connections")
-			if !w.separate { // else each of them takes three
-				require.Less(t, seen.RoundTrips, 30)
-			}
+			require.Less(t, seen.RoundTrips, 30)
 			f.exactly(t, 39)
 		})
 	}
@@ -180,14 +177,14 @@ func TestChunkWithManyFailures(t *testing.T) {
 func TestChunkDoesNotWaitInsidePostgres(t *testing.T) {
 	t.Parallel()
 
-	for _, w := range []batchWay{{profile: plain}, {profile: plain, separate: true}, {profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}}} {
+	for _, w := range []batchWay{{profile: plain}, {profile: profile{order: claimFirst, isolation: pgx.ReadCommitted}}} {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			ctx, f := w.setup(t, nil)
 			calls := singles("k", 400)
 			busy := &calls[390]
 			tx := f.begin(t, ctx)
-			_, err := dedup.DoTx(ctx, newDeduper(t, f.pool, &dedup.Options{Order: w.order}), tx, busy.Call, effect(busy.Call.Key))
+			_, err := dedup.DoTx(ctx, newDeduper(t, f.pool, &dedup.Options{}), tx, busy.Call, effect(busy.Call.Key))
 			require.NoError(t, err)
 
 			busy.Call.MaxWait = -1
@@ -202,56 +199,6 @@ func TestChunkDoesNotWaitInsidePostgres(t *testing.T) {
 			require.Equal(t, 400, f.records(t))
 		})
 	}
-}
-
-// "Not found" is not certain while a statement can commit later.
-func TestLateStatementOfABatch(t *testing.T) {
-	t.Parallel()
-	retry := quickRetry
-	ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: retry, CommitTimeout: time.Second})
-	f.warm(t)
-	id := table.Identity{Scope: "acme", Tool: "create_ticket", Key: "k"}
-	other, err := pgx.Connect(ctx, f.db.URL)
-	require.NoError(t, err)
-	defer other.Close(ctx)
-	_, err = other.Exec(ctx, `SELECT pg_advisory_lock_shared($1)`, id.LockKey("public")) // somebody looks
-	require.NoError(t, err)
-
-	direct := newDeduper(t, f.db.Pool(t), &dedup.Options{CommitTimeout: time.Second})
-	_, err = direct.Lookup(ctx, "acme", "create_ticket", "x")
-	require.NoError(t, err)
-	slow := dedup.SQL(`WITH run AS (SELECT nextval('runs')::int AS n, pg_sleep(4))
-INSERT INTO effects (ref) SELECT $1::text FROM run RETURNING (SELECT n FROM run) AS id, ref AS title`, "j")
-	proxy.Refuse(true)
-	calling, cancel := context.WithCancel(ctx)
-	defer cancel()
-	watch := f.db.Pool(t)
-	go func() {
-		for err := error(nil); err == nil && calling.Err() == nil; { // until the first of the two is run
-			var running bool
-			err = watch.QueryRow(calling, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep')`).Scan(&running)
-			if running {
-				break
-			}
-		}
-		cancel()
-	}()
-	out := outcomes(calling, f.d, dedup.StatementCall{Call: call("j"), Statement: slow}, dedup.StatementCall{Call: call("k"), Statement: leave("k")})
-	var unknown *dedup.Error
-	require.ErrorAs(t, out[1].Err, &unknown)
-	require.Equal(t, out[1].Result.Attempts, unknown.Attempts)
-	_, err = other.Exec(ctx, `SELECT pg_advisory_unlock_all()`)
-	require.NoError(t, err)
-	f.eventually(t, `SELECT clock_timestamp() > $1`, unknown.Until)
-	status, err := direct.Lookup(ctx, "acme", "create_ticket", "k")
-	require.NoError(t, err)
-	require.True(t, status.Now.After(unknown.Until))
-	require.Equal(t, dedup.StateNotFound, status.State)
-	f.eventually(t, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity
-		WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle')`) // the batch's backend has ended
-	again, err := direct.Lookup(ctx, "acme", "create_ticket", "k")
-	require.NoError(t, err)
-	require.Equal(t, dedup.StateNotFound, again.State, "committed after it was certain that it was not")
 }
 
 // The MaxWait of one call does not limit what the next one's effect waits for.
@@ -295,7 +242,7 @@ func TestSlowPartIsNotLate(t *testing.T) {
 // How often a failing statement runs when it is sent in a transaction of its own.
 func TestSeparateStatementFailsOnce(t *testing.T) {
 	t.Parallel()
-	ctx, f := plain.setup(t, &dedup.Options{Retention: apart(true)}, poolOfOne)
+	ctx, f := plain.setup(t, nil, poolOfOne)
 	f.warm(t)
 	stmt := func(ref string) dedup.Statement {
 		return dedup.SQL(`WITH run AS (SELECT nextval('runs')::int AS n) INSERT INTO effects (ref) SELECT $1::text FROM run WHERE $1::text <> 'none' RETURNING 1 AS id, ref AS title`, ref)

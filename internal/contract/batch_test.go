@@ -42,13 +42,9 @@ func spoiling(key, code string) dedup.StatementCall {
 // batchWay is a way in which a chunk goes to the server.
 type batchWay struct {
 	profile
-	separate bool
 }
 
 func (w batchWay) String() string {
-	if w.separate {
-		return w.profile.String() + "-separate"
-	}
 	return w.profile.String()
 }
 
@@ -56,24 +52,23 @@ func (w batchWay) String() string {
 func shortBatchWays() []batchWay {
 	return []batchWay{
 		{profile: plain},
-		{profile: plain, separate: true},
-		{profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}},
-		{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol}},
+		{profile: profile{order: claimFirst, isolation: pgx.ReadCommitted}},
+		{profile: profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol}},
 	}
 }
 
 // batchWays are both ways to send a chunk, and all that changes how it is sent.
 func batchWays() []batchWay {
 	ways := []batchWay{
-		{profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}},
-		{profile: profile{order: dedup.LockFirst, isolation: pgx.Serializable}},
+		{profile: profile{order: claimFirst, isolation: pgx.ReadCommitted}},
+		{profile: profile{order: lockFirst, isolation: pgx.Serializable}},
 	}
 	for _, mode := range []pgx.QueryExecMode{
 		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
 		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
 	} {
-		p := profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: mode}
-		ways = append(ways, batchWay{profile: p}, batchWay{profile: p, separate: true})
+		p := profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: mode}
+		ways = append(ways, batchWay{profile: p})
 	}
 	return ways
 }
@@ -83,20 +78,15 @@ func throughBouncer(t *testing.T) (ways []batchWay) {
 	t.Helper()
 	bouncer := pgbouncer.New(t, pgtest.NewEmpty(t).URL)
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeSimpleProtocol} {
-		p := profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: mode, bouncer: bouncer}
-		ways = append(ways, batchWay{profile: p}, batchWay{profile: p, separate: true})
+		p := profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: mode, bouncer: bouncer}
+		ways = append(ways, batchWay{profile: p})
 	}
 	return ways
 }
 
 func (w batchWay) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.Config)) (context.Context, *fixture) {
 	t.Helper()
-	var o dedup.Options
-	if opts != nil {
-		o = *opts
-	}
-	o.Retention = apart(w.separate)
-	return w.profile.setup(t, &o, conf...)
+	return w.profile.setup(t, opts, conf...)
 }
 
 // exactly requires one effect for each of the keys and none beside them, and that
@@ -140,7 +130,7 @@ func TestBatchEndsEarly(t *testing.T) {
 func TestBatchContextEnds(t *testing.T) {
 	t.Parallel()
 
-	for _, w := range []batchWay{{profile: plain}, {profile: plain, separate: true}} {
+	for _, w := range []batchWay{{profile: plain}} {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			ctx, f := w.setup(t, nil)
@@ -191,9 +181,9 @@ func TestBatchBadInput(t *testing.T) {
 	for out := range dedup.DoBatch[int](ctx, f.d, one, nil) { // an R that takes no row
 		var invalid *dedup.InvalidError
 		require.ErrorAs(t, out.Err, &invalid)
-		require.Equal(t, "R", invalid.Field)
+		require.Equal(t, "result", invalid.What)
 	}
-	require.Zero(t, f.runs(t))
+	require.Zero(t, f.records(t))
 }
 
 // An iterator that uses its slice and its buffer again leaves what it has yielded as it was.
@@ -221,9 +211,7 @@ func TestBatchKeepsArguments(t *testing.T) {
 // separateWays are those in which effect and record are statements of their own.
 func separateWays() []batchWay {
 	return []batchWay{
-		{profile: plain, separate: true},
-		{profile: profile{order: dedup.LockFirst, isolation: pgx.Serializable}},
-		{profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}},
+		{profile: profile{order: claimFirst, isolation: pgx.ReadCommitted}},
 	}
 }
 
@@ -236,7 +224,7 @@ func TestBatchForgottenInFlight(t *testing.T) {
 	for _, w := range separateWays() {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, w.profile, &dedup.Options{Retention: apart(w.separate), Retry: quickRetry})
+			ctx, f, proxy := proxied(t, w.profile, &dedup.Options{Retry: quickRetry})
 			direct := f.direct(t)
 			old, fresh := single("old"), single("fresh")
 			_, err := dedup.DoStatement[ticket](ctx, direct, old.Call, old.Statement)

@@ -20,7 +20,7 @@ import (
 
 // onCluster is a fixture on a Citus cluster with a table of effects beside tool_dedup, which
 // the effects of booked write to.
-func onCluster(t *testing.T, order dedup.Order, opts *dedup.Options) (context.Context, *fixture) {
+func onCluster(t *testing.T, order orderKind, opts *dedup.Options) (context.Context, *fixture) {
 	t.Helper()
 	ctx, f := profile{engine: onCitus, order: order, isolation: pgx.ReadCommitted}.setup(t, opts)
 	f.exec(t, `CREATE TABLE bookings (tenant text COLLATE "C", ref text)`)
@@ -93,7 +93,7 @@ func passed(proxies []*faultproxy.Proxy) (all []string) {
 func TestCitusBrokenEffect(t *testing.T) {
 	t.Parallel()
 
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+	for _, order := range []orderKind{lockFirst, claimFirst} {
 		t.Run(string(order), func(t *testing.T) {
 			t.Parallel()
 			ctx, f := onCluster(t, order, nil)
@@ -119,7 +119,7 @@ func TestCitusBrokenEffect(t *testing.T) {
 func TestCitusCheck(t *testing.T) {
 	t.Parallel()
 
-	ctx, f := onCluster(t, dedup.LockFirst, nil)
+	ctx, f := onCluster(t, lockFirst, nil)
 	require.NoError(t, migrations.Check(ctx, f.pool, nil))
 	f.exec(t, `CREATE TABLE notes (text text); CREATE TABLE rates (code text)`, pgx.QueryExecModeSimpleProtocol)
 	var unsound *migrations.SchemaError
@@ -157,7 +157,7 @@ func TestCitusCommitOfAWorkerInDoubt(t *testing.T) {
 	for _, kind := range []faultproxy.Kind{faultproxy.Delayed, faultproxy.ReplyReset} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			ctx, f := onCluster(t, dedup.LockFirst, &dedup.Options{Retry: quickRetry})
+			ctx, f := onCluster(t, lockFirst, &dedup.Options{Retry: quickRetry})
 			proxies := f.workersProxied(t)
 			f.warm(t)
 			var armed []*faultproxy.Armed
@@ -190,7 +190,7 @@ func TestCitusCommitOfAWorkerInDoubt(t *testing.T) {
 func TestCitusWaitsAreLimited(t *testing.T) {
 	t.Parallel()
 
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+	for _, order := range []orderKind{lockFirst, claimFirst} {
 		for _, maxWait := range []time.Duration{-1, 200 * time.Millisecond} {
 			t.Run(fmt.Sprint(order, "/", maxWait), func(t *testing.T) {
 				t.Parallel()
@@ -231,7 +231,7 @@ func TestCitusWaitsAreLimited(t *testing.T) {
 func TestCitusTwinsThroughAllNodes(t *testing.T) {
 	t.Parallel()
 
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+	for _, order := range []orderKind{lockFirst, claimFirst} {
 		t.Run(string(order), func(t *testing.T) {
 			t.Parallel()
 			ctx, f := onCluster(t, order, nil)
@@ -258,7 +258,7 @@ func TestCitusTwinsThroughAllNodes(t *testing.T) {
 func TestCitusBatchReadsItsShards(t *testing.T) {
 	t.Parallel()
 
-	ctx, f := onCluster(t, dedup.LockFirst, nil)
+	ctx, f := onCluster(t, lockFirst, nil)
 	proxies := f.workersProxied(t)
 	batch := func(n int) {
 		for out := range dedup.DoBatch[ticket](ctx, f.d, func(yield func(dedup.StatementCall) bool) {
@@ -299,7 +299,7 @@ func TestCitusSweep(t *testing.T) {
 	t.Parallel()
 
 	const records = 2000
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+	for _, order := range []orderKind{lockFirst, claimFirst} {
 		for _, archived := range []bool{false, true} {
 			t.Run(fmt.Sprint(order, "/archived=", archived), func(t *testing.T) {
 				t.Parallel()
@@ -341,7 +341,7 @@ func TestCitusSweepersOnTwoNodes(t *testing.T) {
 	t.Parallel()
 
 	const records = 3000
-	ctx, f := onCluster(t, dedup.LockFirst, nil)
+	ctx, f := onCluster(t, lockFirst, nil)
 	f.dueRecords(t, records, 400)
 	results := make(chan dedup.SweepResult, 2)
 	errs := make(chan error, 2)
@@ -366,7 +366,7 @@ func TestCitusSweepersOnTwoNodes(t *testing.T) {
 func TestCitusDistributedBesideCalls(t *testing.T) {
 	t.Parallel()
 
-	ctx, f := onCluster(t, dedup.LockFirst, &dedup.Options{Retry: quickRetry})
+	ctx, f := onCluster(t, lockFirst, &dedup.Options{Retry: quickRetry})
 	f.exec(t, `SELECT undistribute_table('bookings', cascade_via_foreign_keys => false)`)
 	f.exec(t, `SELECT undistribute_table('tool_dedup', cascade_via_foreign_keys => false)`)
 	stop := make(chan struct{})
@@ -414,7 +414,7 @@ func TestCitusDistributedBesideCalls(t *testing.T) {
 func TestCitusDistributedSchema(t *testing.T) {
 	t.Parallel()
 
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+	for _, order := range []orderKind{lockFirst, claimFirst} {
 		t.Run(string(order), func(t *testing.T) {
 			t.Parallel()
 			_, f := onCluster(t, order, nil)

@@ -21,7 +21,7 @@ import (
 func TestCitusContract(t *testing.T) {
 	t.Parallel()
 
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+	for _, order := range []orderKind{lockFirst, claimFirst} {
 		runContract(t, profile{engine: onCitus, order: order, isolation: pgx.ReadCommitted})
 	}
 }
@@ -30,8 +30,8 @@ func TestCitusContract(t *testing.T) {
 func TestLongPlayedCitusContract(t *testing.T) {
 	t.Parallel()
 	runContract(t,
-		profile{engine: onPlayedCitus, order: dedup.LockFirst, isolation: pgx.ReadCommitted},
-		profile{engine: onPlayedCitus, order: dedup.ClaimFirst, isolation: pgx.ReadCommitted},
+		profile{engine: onPlayedCitus, order: lockFirst, isolation: pgx.ReadCommitted},
+		profile{engine: onPlayedCitus, order: claimFirst, isolation: pgx.ReadCommitted},
 	)
 }
 
@@ -40,7 +40,7 @@ func TestLongPlayedCitusContract(t *testing.T) {
 func TestPlayedCitusLimitsWaits(t *testing.T) {
 	t.Parallel()
 
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+	for _, order := range []orderKind{lockFirst, claimFirst} {
 		t.Run(string(order), func(t *testing.T) {
 			t.Parallel()
 			p := profile{engine: onPlayedCitus, order: order, isolation: pgx.ReadCommitted}
@@ -84,7 +84,7 @@ func TestPlayedCitusSweep(t *testing.T) {
 	for _, archived := range []bool{false, true} {
 		t.Run(fmt.Sprint("archived=", archived), func(t *testing.T) {
 			t.Parallel()
-			ctx, f := profile{engine: onPlayedCitus, order: dedup.LockFirst, isolation: pgx.ReadCommitted}.setup(t, nil)
+			ctx, f := profile{engine: onPlayedCitus, order: lockFirst, isolation: pgx.ReadCommitted}.setup(t, nil)
 			f.dueRecords(t, records, scopes)
 			opts := &dedup.SweepOptions{Rest: -1, BatchSize: 50}
 			seen := map[string]bool{}
@@ -136,7 +136,7 @@ func TestPlayedCitusLooksUpByScope(t *testing.T) {
 func TestPlayedCitusLosesANode(t *testing.T) {
 	t.Parallel()
 
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+	for _, order := range []orderKind{lockFirst, claimFirst} {
 		for _, file := range []string{"remote_transaction.c", "heapam.c"} {
 			t.Run(string(order)+"/"+file, func(t *testing.T) {
 				t.Parallel()

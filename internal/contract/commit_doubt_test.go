@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -15,137 +14,6 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
-
-// onItsWay makes a call whose statement is still on its way when the caller gives up.
-// It can be released then.
-func onItsWay(t *testing.T, ctx context.Context, f *fixture, proxy *faultproxy.Proxy, do way) (*faultproxy.Armed, *dedup.Error) {
-	t.Helper()
-	// Once the CancelRequest that pgx sends has passed, none can meet the unit.
-	late := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Delayed, Where: func(u faultproxy.Unit) bool {
-		if !atCombined(u) {
-			return false
-		}
-		proxy.Refuse(true)
-		return true
-	}})
-	_, err := do(ctx, f.d, call("k"))
-	proxy.Refuse(false)
-	var unknown *dedup.Error
-	require.ErrorAs(t, err, &unknown)
-	require.Equal(t, 1, late.Count())
-	return late, unknown
-}
-
-// TestNotFoundOfAStatementOnItsWay: a statement that is on its way holds no lock. It can
-// commit until a certain time by the database's clock, which the error names, and
-// not after it.
-func TestNotFoundOfAStatementOnItsWay(t *testing.T) {
-	t.Parallel()
-	notFoundOnItsWay(t, pgx.QueryExecModeCacheStatement, pgx.QueryExecModeSimpleProtocol)
-}
-
-// TestLongNotFoundOfAStatementOnItsWay is the same in the other exec modes.
-func TestLongNotFoundOfAStatementOnItsWay(t *testing.T) {
-	t.Parallel()
-	notFoundOnItsWay(t, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec)
-}
-
-func notFoundOnItsWay(t *testing.T, modes ...pgx.QueryExecMode) {
-	t.Helper()
-	look := func(t *testing.T, ctx context.Context, d *dedup.Deduper) dedup.Status {
-		t.Helper()
-		status, err := d.Lookup(ctx, "acme", "create_ticket", "k")
-		require.NoError(t, err)
-		return status
-	}
-	retry := quickRetry
-	retry.MaxAttempts = 3
-	for name, do := range map[string]way{"DoStatement": byStatement, "DoBatch": byBatchOfTwo} {
-		for _, mode := range modes {
-			for how, limit := range map[string]time.Duration{"InTime": time.Hour, "TooLate": time.Second} {
-				t.Run(fmt.Sprint(name, "/", mode, "/", how), func(t *testing.T) {
-					t.Parallel()
-					ctx, f, proxy := proxied(t, profile{mode: mode}, &dedup.Options{Retry: retry, CommitTimeout: limit})
-					f.warm(t)
-					late, unknown := onItsWay(t, ctx, f, proxy, do)
-					if how == "TooLate" {
-						f.eventually(t, `SELECT clock_timestamp() > $1`, unknown.Until)
-					}
-					status := look(t, ctx, f.d)
-					require.Equal(t, dedup.StateNotFound, status.State)
-					late.Release()
-					require.NoError(t, late.WaitSettled(ctx))
-					if how == "TooLate" {
-						require.True(t, status.Now.After(unknown.Until))
-						require.Equal(t, dedup.StateNotFound, look(t, ctx, f.d).State)
-						require.Zero(t, f.effects(t, "k"))
-						require.Zero(t, f.effects(t, "k beside"))
-						return
-					}
-					require.True(t, unknown.Until.After(status.Now), "%s, %s", unknown.Until, status.Now)
-					require.WithinDuration(t, status.Now, unknown.Until, time.Hour)
-					require.Equal(t, dedup.StateDone, look(t, ctx, f.d).State)
-					require.Equal(t, 1, f.effects(t, "k"))
-				})
-			}
-		}
-	}
-}
-
-// TestDoubtEnds: an attempt that has the identity to itself after the statement of an
-// earlier one can no longer be committed proves that it was not.
-func TestDoubtEnds(t *testing.T) {
-	t.Parallel()
-
-	ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry, CommitTimeout: 200 * time.Millisecond})
-	f.warm(t)
-	late := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Delayed, Where: isCombined})
-	second := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: faultproxy.AtSQL("pg_try_advisory_xact_lock(")})
-	pending := startStatement(ctx, f.d, call("k"), dedup.SQL(`SELECT 1 / 0 AS id`))
-	require.NoError(t, second.Wait(ctx))
-	now := scalar[time.Time](t, f.bundle, `SELECT clock_timestamp()`)
-	f.eventually(t, `SELECT clock_timestamp() > $1::timestamptz + interval '200 ms'`, now)
-	second.Release()
-	a := receive(t, ctx, pending)
-	requireState(t, a.err, "22012")
-	require.NotErrorIs(t, a.err, dedup.ErrOutcomeUnknown)
-	late.Release()
-	require.NoError(t, late.WaitSettled(ctx))
-	require.Equal(t, 1, f.records(t))
-}
-
-// TestFreeInAnOldSnapshot: at stricter levels lock and look-up share one snapshot, which may be
-// older than the COMMIT that was lost. So an attempt that found the identity free, and is not
-// explained by a look, leaves the doubt as it is.
-func TestFreeInAnOldSnapshot(t *testing.T) {
-	t.Parallel()
-
-	for _, isolation := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
-		t.Run(string(isolation), func(t *testing.T) {
-			t.Parallel()
-			ctx, f, proxy := proxied(t, profile{isolation: isolation}, &dedup.Options{Retry: quickRetry})
-			f.warm(t)
-			calling, cancel := context.WithCancel(ctx)
-			defer cancel()
-			proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit})
-			e := &tool{ref: "k", then: func(ctx context.Context, _ pgx.Tx, run int) error {
-				if run == 1 {
-					return nil
-				}
-				cancel()
-				return ctx.Err()
-			}}
-			_, err := dedup.Do(calling, f.d, call("k"), e.run)
-			require.ErrorIs(t, err, context.Canceled)
-			e.requireRuns(t, 2)
-			if isolation == pgx.ReadCommitted {
-				require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
-			} else {
-				require.ErrorIs(t, err, dedup.ErrOutcomeUnknown)
-			}
-		})
-	}
-}
 
 // wireAnswer encodes what a server sends.
 func wireAnswer(t *testing.T, messages ...pgproto3.BackendMessage) []byte {
@@ -184,26 +52,6 @@ func workerLost(t *testing.T, code string) []byte {
 func TestCommitOfAWorkerInDoubt(t *testing.T) {
 	t.Parallel()
 
-	// The worker commits while the next attempt runs its effect.
-	t.Run("ThenCommitted", func(t *testing.T) {
-		t.Parallel()
-		for _, code := range []string{"XX000", "08006", "57P01"} {
-			ctx, f, proxy := proxied(t, plain, &dedup.Options{Retry: quickRetry})
-			proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit, Answer: workerLost(t, code)})
-			e := &tool{ref: "k", then: func(ctx context.Context, _ pgx.Tx, run int) error {
-				if run == 1 {
-					return nil
-				}
-				return f.rival(ctx, call("k"), "k", ticket{ID: 99})
-			}}
-			result, err := dedup.Do(ctx, f.d, call("k"), e.run)
-			require.NoError(t, err, code)
-			require.True(t, result.Recovered, code)
-			require.Equal(t, 99, result.Value.ID)
-			require.Equal(t, 1, f.effects(t, "k"))
-		}
-	})
-
 	// The next attempt has the identity to itself and fails. A lock proves nothing by
 	// that; a claim does, since it waits for the worker that may commit yet.
 	t.Run("ThenAnError", func(t *testing.T) {
@@ -220,19 +68,7 @@ func TestCommitOfAWorkerInDoubt(t *testing.T) {
 			_, err := dedup.Do(ctx, f.d, call("k"), e.run)
 			require.ErrorIs(t, err, errPaper)
 			e.requireRuns(t, 2)
-			if !p.locks() {
-				require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
-				return
-			}
-			require.ErrorIs(t, err, dedup.ErrOutcomeUnknown)
-			require.True(t, dedup.IsRetryable(err))
-			requireState(t, err, "XX000")
-
-			require.NoError(t, f.rival(ctx, call("k"), "k", ticket{ID: 99}))
-			replay, err := dedup.Do(ctx, f.d, call("k"), e.run)
-			require.NoError(t, err)
-			require.Equal(t, 99, replay.Value.ID)
-			require.Equal(t, 1, f.effects(t, "k"))
+			require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
 		})
 	})
 

@@ -18,7 +18,7 @@ var quickRetry = dedup.RetryPolicy{BaseDelay: time.Millisecond, MaxDelay: 10 * t
 // direct returns a Deduper that does not go through the proxy.
 func (f *fixture) direct(t *testing.T) *dedup.Deduper {
 	t.Helper()
-	return newDeduper(t, f.db.Pool(t), &dedup.Options{Order: f.profile.order, Isolation: f.profile.isolation})
+	return newDeduper(t, f.db.Pool(t), &dedup.Options{})
 }
 
 // hasty returns a Deduper for a COMMIT that is never answered: only there may its CommitTimeout
@@ -44,7 +44,7 @@ func cancelledAt(ctx context.Context, armed *faultproxy.Armed) (context.Context,
 func TestCommit(t *testing.T) {
 	t.Parallel()
 
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+	for _, order := range []orderKind{lockFirst, claimFirst} {
 		p := profile{order: order, isolation: pgx.ReadCommitted}
 		t.Run(string(order), func(t *testing.T) {
 			t.Parallel()
@@ -184,8 +184,8 @@ func TestAnswerLost(t *testing.T) {
 	t.Parallel()
 
 	for name, do := range ways {
-		for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-			if order == dedup.ClaimFirst && name != "Do" {
+		for _, order := range []orderKind{lockFirst, claimFirst} {
+			if order == claimFirst && name != "Do" {
 				continue
 			}
 			run := func(how string, commitTimeout time.Duration, lose func(t *testing.T, ctx context.Context, f *fixture, proxy *faultproxy.Proxy) error) {

@@ -78,12 +78,12 @@ func TestArbiter(t *testing.T) {
 // With ClaimFirst the record is written by an upsert of the claim.
 func TestClaimFirstAndTriggerOfUpdates(t *testing.T) {
 	t.Parallel()
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+	for _, order := range []orderKind{lockFirst, claimFirst} {
 		ctx, f := profile{order: order, isolation: pgx.ReadCommitted}.setup(t, nil)
 		f.exec(t, `CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`)
 		f.exec(t, `CREATE TRIGGER swallow BEFORE UPDATE ON tool_dedup FOR EACH ROW EXECUTE FUNCTION swallow()`)
 		_, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
-		if order == dedup.LockFirst {
+		if order == lockFirst {
 			require.NoError(t, err)
 			continue
 		}

@@ -113,7 +113,7 @@ func caseDeferred(t *testing.T, p profile) {
 	for _, other := range []error{dedup.ErrSchema, dedup.ErrOutcomeUnknown, dedup.ErrAttemptsExhausted} {
 		require.NotErrorIs(t, err, other)
 	}
-	e.requireRuns(t, p.tries())
+	e.requireRuns(t, 1)
 	require.Zero(t, f.effects(t, "k"))
 	require.Zero(t, f.records(t))
 }
@@ -135,11 +135,7 @@ func caseTransient(t *testing.T, p profile) {
 		e.requireRuns(t, 3)
 		require.Equal(t, 1, f.effects(t, code))
 	}
-	faults := 10
-	if p.combined() { // the first of each call is not waited for
-		faults = 5
-	}
-	require.Len(t, events[dedup.RetriedData](f.events), faults)
+	require.Len(t, events[dedup.RetriedData](f.events), 10)
 }
 
 func caseTransientForEver(t *testing.T, p profile) {
@@ -153,9 +149,9 @@ func caseTransientForEver(t *testing.T, p profile) {
 	var gaveUp *dedup.Error
 	require.ErrorIs(t, err, dedup.ErrAttemptsExhausted)
 	require.ErrorAs(t, err, &gaveUp)
-	require.Equal(t, 2+p.tries(), gaveUp.Attempts)
+	require.Equal(t, 3, gaveUp.Attempts)
 	requireState(t, err, "40001")
-	e.requireRuns(t, 2+p.tries())
+	e.requireRuns(t, 3)
 	require.Zero(t, f.effects(t, "k"))
 }
 
@@ -176,7 +172,7 @@ func contractConstraints() []contractCase {
 // few times at the most.
 func (f *fixture) requireUnwritten(t *testing.T, e *tool, records int) {
 	t.Helper()
-	require.LessOrEqual(t, int(e.runs.Load()), mostRuns-1+f.profile.tries())
+	require.LessOrEqual(t, int(e.runs.Load()), mostRuns)
 	require.Zero(t, f.effects(t, e.ref))
 	require.Equal(t, records, f.records(t))
 }
@@ -292,7 +288,7 @@ func caseDeferrableKey(t *testing.T, p profile) {
 	require.Equal(t, 2, f.records(t))
 }
 
-var plain = profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted}
+var plain = profile{order: lockFirst, isolation: pgx.ReadCommitted}
 
 // TestWithoutPrimaryKey is the control of the tests that let a rival past the
 // lock: with nothing to decide the race the effect is there twice.
@@ -315,7 +311,7 @@ func TestWithoutPrimaryKey(t *testing.T) {
 
 	t.Run("ClaimFirstFails", func(t *testing.T) {
 		t.Parallel()
-		ctx, f := profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}.setup(t, nil)
+		ctx, f := profile{order: claimFirst, isolation: pgx.ReadCommitted}.setup(t, nil)
 		f.warm(t)
 		f.exec(t, `ALTER TABLE tool_dedup DROP CONSTRAINT tool_dedup_pkey`)
 		e := &tool{ref: "k"}
@@ -330,7 +326,7 @@ func TestWithoutPrimaryKey(t *testing.T) {
 func TestHiddenWinner(t *testing.T) {
 	t.Parallel()
 
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+	for _, order := range []orderKind{lockFirst, claimFirst} {
 		t.Run(string(order), func(t *testing.T) {
 			t.Parallel()
 			p := profile{order: order, isolation: pgx.ReadCommitted}
@@ -342,7 +338,7 @@ func TestHiddenWinner(t *testing.T) {
 			b.exec(t, `CREATE POLICY recent ON tool_dedup USING (created_at > now() - interval '1 hour') WITH CHECK (true)`)
 			tracer := newRecorder()
 			f := &fixture{bundle: b, profile: p, events: tracer}
-			d := newDeduper(t, b.db.Pool(t, asRole), &dedup.Options{Order: order, Tracer: tracer})
+			d := newDeduper(t, b.db.Pool(t, asRole), &dedup.Options{Tracer: tracer})
 
 			e := &tool{ref: "k"}
 			_, err := f.do(ctx, d, call("k"), e.run)

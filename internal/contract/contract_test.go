@@ -85,8 +85,8 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 
 	runContract(t,
-		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted},
-		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted},
+		profile{order: lockFirst, isolation: pgx.ReadCommitted},
+		profile{order: claimFirst, isolation: pgx.ReadCommitted},
 	)
 }
 
@@ -96,16 +96,16 @@ func TestLongContract(t *testing.T) {
 	t.Parallel()
 
 	runContract(t,
-		profile{order: dedup.LockFirst, isolation: pgx.RepeatableRead},
-		profile{order: dedup.LockFirst, isolation: pgx.Serializable},
-		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol},
-		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},
-		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeDescribeExec},
-		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
-		profile{order: dedup.ClaimFirst, isolation: pgx.RepeatableRead},
-		profile{order: dedup.ClaimFirst, isolation: pgx.Serializable},
-		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, way: viaSQL},
-		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, way: viaSQL},
+		profile{order: lockFirst, isolation: pgx.RepeatableRead},
+		profile{order: lockFirst, isolation: pgx.Serializable},
+		profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol},
+		profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},
+		profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeDescribeExec},
+		profile{order: claimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
+		profile{order: claimFirst, isolation: pgx.RepeatableRead},
+		profile{order: claimFirst, isolation: pgx.Serializable},
+		profile{order: lockFirst, isolation: pgx.ReadCommitted, way: viaSQL},
+		profile{order: claimFirst, isolation: pgx.ReadCommitted, way: viaSQL},
 	)
 }
 

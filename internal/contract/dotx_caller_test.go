@@ -16,7 +16,7 @@ import (
 // bothOrders runs a test with each order, at the default isolation.
 func bothOrders(t *testing.T, run func(t *testing.T, p profile)) {
 	t.Helper()
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+	for _, order := range []orderKind{lockFirst, claimFirst} {
 		t.Run(string(order), func(t *testing.T) {
 			t.Parallel()
 			run(t, profile{order: order, isolation: pgx.ReadCommitted})

@@ -14,7 +14,7 @@ import (
 )
 
 // stricter runs at the levels whose snapshots are older than their statements.
-func stricter(t *testing.T, orders []dedup.Order, run func(t *testing.T, p profile)) {
+func stricter(t *testing.T, orders []orderKind, run func(t *testing.T, p profile)) {
 	t.Helper()
 	for _, order := range orders {
 		for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
@@ -33,7 +33,7 @@ func stricter(t *testing.T, orders []dedup.Order, run func(t *testing.T, p profi
 func TestDoTxOwnViolation(t *testing.T) {
 	t.Parallel()
 
-	stricter(t, []dedup.Order{dedup.LockFirst, dedup.ClaimFirst}, func(t *testing.T, p profile) {
+	stricter(t, []orderKind{lockFirst, claimFirst}, func(t *testing.T, p profile) {
 		ctx, f := p.setup(t, nil)
 		f.exec(t, `CREATE TABLE seats (n int UNIQUE, during int4range, EXCLUDE USING gist (during WITH &&)); INSERT INTO seats VALUES (1, '[1,5)')`)
 		for code, sql := range map[string]string{
@@ -72,7 +72,7 @@ func TestDoTxViolationOfATwin(t *testing.T) {
 	} {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
-			stricter(t, []dedup.Order{dedup.LockFirst}, func(t *testing.T, p profile) {
+			stricter(t, []orderKind{lockFirst}, func(t *testing.T, p profile) {
 				ctx, f := p.setup(t, nil)
 				f.exec(t, table)
 				tx := f.begin(t, ctx)
@@ -119,7 +119,7 @@ func TestDoTxLostBeforeItLooks(t *testing.T) {
 func TestDoTxDeadlock(t *testing.T) {
 	t.Parallel()
 
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+	for _, order := range []orderKind{lockFirst, claimFirst} {
 		t.Run(string(order), func(t *testing.T) {
 			t.Parallel()
 			p := profile{order: order, isolation: pgx.ReadCommitted}

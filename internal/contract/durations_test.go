@@ -116,9 +116,9 @@ func TestDurations(t *testing.T) {
 
 	t.Run("Options", func(t *testing.T) {
 		t.Parallel()
-		for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+		for _, order := range []orderKind{lockFirst, claimFirst} {
 			ctx, f := profile{order: order, isolation: pgx.ReadCommitted}.setup(t, nil)
-			eachDuration(dedup.Options{Order: order}, func(name string, opts dedup.Options) {
+			eachDuration(dedup.Options{}, func(name string, opts dedup.Options) {
 				d, err := dedup.New(f.pool, &opts)
 				if err != nil {
 					require.ErrorIs(t, err, dedup.ErrInvalid, name)

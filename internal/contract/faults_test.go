@@ -66,15 +66,14 @@ type breakable struct {
 }
 
 func breakables(mode pgx.QueryExecMode) []breakable {
-	lock := profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: mode}
+	lock := profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: mode}
 	claim := lock
-	claim.order = dedup.ClaimFirst
+	claim.order = claimFirst
 	return []breakable{
 		{"Do", byDo, batchWay{profile: lock}, faultproxy.AtCommit, false},
 		{"Do", byDo, batchWay{profile: claim}, faultproxy.AtCommit, false},
-		{"DoStatement", byStatement, batchWay{profile: lock}, isCombined, true},
-		{"DoBatch", byBatchOfTwo, batchWay{profile: lock}, atChunk, true},
-		{"DoBatch", byBatchOfTwo, batchWay{profile: lock, separate: true}, faultproxy.AtCommit, false},
+		{"DoStatement", byStatement, batchWay{profile: lock}, faultproxy.AtCommit, false},
+		{"DoBatch", byBatchOfTwo, batchWay{profile: lock}, faultproxy.AtCommit, false},
 		{"DoBatch", byBatchOfTwo, batchWay{profile: claim}, faultproxy.AtCommit, false},
 	}
 }
@@ -102,7 +101,7 @@ func TestLongFaults(t *testing.T) {
 func (b breakable) run(t *testing.T) {
 	t.Run(b.name+"-"+b.String(), func(t *testing.T) {
 		t.Parallel()
-		ctx, f, proxy := proxied(t, b.profile, &dedup.Options{Retention: apart(b.separate), Retry: quickRetry})
+		ctx, f, proxy := proxied(t, b.profile, &dedup.Options{Retry: quickRetry})
 		direct, hasty := f.direct(t), f.hasty(t)
 		_, err := b.way(ctx, f.d, call("warm"))
 		require.NoError(t, err)

@@ -29,11 +29,11 @@ func TestHistory(t *testing.T) {
 func TestLongHistory(t *testing.T) {
 	t.Parallel()
 	ways := append(batchWays(),
-		batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.RepeatableRead}},
-		batchWay{profile: profile{order: dedup.ClaimFirst, isolation: pgx.Serializable}},
-		batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, engine: onPlayedCitus}},
-		batchWay{profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol}},
-		batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, way: viaSQL}})
+		batchWay{profile: profile{order: lockFirst, isolation: pgx.RepeatableRead}},
+		batchWay{profile: profile{order: claimFirst, isolation: pgx.Serializable}},
+		batchWay{profile: profile{order: lockFirst, isolation: pgx.ReadCommitted, engine: onPlayedCitus}},
+		batchWay{profile: profile{order: claimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol}},
+		batchWay{profile: profile{order: lockFirst, isolation: pgx.ReadCommitted, way: viaSQL}})
 	histories(t, 600, ways)
 }
 
@@ -44,7 +44,7 @@ func TestLongHistoryThroughPgBouncer(t *testing.T) {
 
 func TestCitusHistory(t *testing.T) {
 	t.Parallel()
-	for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+	for _, order := range []orderKind{lockFirst, claimFirst} {
 		histories(t, 150, []batchWay{{profile: profile{engine: onCitus, order: order, isolation: pgx.ReadCommitted}}})
 	}
 }

@@ -65,45 +65,6 @@ func requireExhausted(t *testing.T, err error, attempts int) {
 	require.True(t, dedup.IsRetryable(err))
 }
 
-// Twins that wait for a call while it uses up its attempts have used up theirs.
-func TestOutageOfTwins(t *testing.T) {
-	t.Parallel()
-
-	for name, do := range map[string]way{"Do": byDo, "Statement": byStatement} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx, o := newOutage(t, dedup.Options{Retry: quickRetry})
-			const attempts, followers = 12, 19
-			one := o.dials(func() {
-				_, err := do(ctx, o.cold(t), call("k"))
-				requireExhausted(t, err, attempts)
-			})
-			require.Equal(t, attempts, one)
-
-			held := newGate()
-			o.dialing = func(ctx context.Context, _ int) error { return held.pass(ctx) }
-			all := o.dials(func() {
-				d := o.cold(t)
-				leader := do.start(ctx, d, call("k"))
-				receive(t, ctx, held.entered)
-				var twins []<-chan answered
-				for range followers {
-					twins = append(twins, do.start(ctx, d, call("k")))
-				}
-				require.NoError(t, o.events.untilWaiting(ctx, followers, 0))
-				held.release()
-				requireExhausted(t, receive(t, ctx, leader).err, attempts)
-				for _, twin := range twins {
-					a := receive(t, ctx, twin)
-					requireExhausted(t, a.err, attempts)
-					require.Zero(t, a.Attempts)
-				}
-			})
-			require.Equal(t, one, all, "connections that were tried")
-		})
-	}
-}
-
 // What ended a call before another one began is no answer to that.
 func TestOutageEndsForLaterTwins(t *testing.T) {
 	t.Parallel()

@@ -17,12 +17,12 @@ func TestLongContractThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 
 	runThroughPgBouncer(t,
-		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
-		profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
+		profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
+		profile{order: claimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
 		profile{way: viaStatement, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
-		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},
-		profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol},
-		profile{order: dedup.LockFirst, isolation: pgx.Serializable, mode: pgx.QueryExecModeExec},
+		profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},
+		profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol},
+		profile{order: lockFirst, isolation: pgx.Serializable, mode: pgx.QueryExecModeExec},
 		profile{way: viaStatement, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},
 		profile{way: viaStatement, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol},
 	)
@@ -42,7 +42,7 @@ func runThroughPgBouncer(t *testing.T, profiles ...profile) {
 func TestNoLocksStayBehindThePooler(t *testing.T) {
 	t.Parallel()
 
-	p := profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}
+	p := profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}
 	p.bouncer = pgbouncer.New(t, pgtest.NewEmpty(t).URL)
 	ctx, f := p.setup(t, nil)
 	for range 2 {

@@ -26,7 +26,7 @@ func TestLineIsShared(t *testing.T) {
 			f.exec(t, `CREATE SCHEMA other`)
 			f.exec(t, `CREATE TABLE other.tool_dedup (LIKE tool_dedup INCLUDING ALL)`)
 			dedupers := []*dedup.Deduper{f.d}
-			for _, opts := range []dedup.Options{{Order: dedup.ClaimFirst}, {Retention: apart(true)}, {IdleTimeout: time.Hour}, {}, {Schema: "other"}} {
+			for _, opts := range []dedup.Options{{}, {IdleTimeout: time.Hour}, {}, {Schema: "other"}} {
 				dedupers = append(dedupers, newDeduper(t, f.pool, &opts))
 			}
 			calls := 0
@@ -104,7 +104,7 @@ func TestEffectDiscards(t *testing.T) {
 	t.Parallel()
 
 	for _, mode := range execModes {
-		for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+		for _, order := range []orderKind{lockFirst, claimFirst} {
 			t.Run(mode.String()+"-"+string(order), func(t *testing.T) {
 				t.Parallel()
 				ctx, f := profile{order: order, isolation: pgx.ReadCommitted, mode: mode}.setup(t, nil, poolOfOne)
@@ -277,7 +277,7 @@ func TestLineIsTraced(t *testing.T) {
 			_, err = byDo(ctx, f.d, call("do"))
 			require.NoError(t, err)
 			all := strings.Join(tracer.texts, "\n")
-			for _, part := range []string{"a twin of this call is in flight", "pg_try_advisory_xact_lock_shared", "INSERT INTO effects", "commit"} {
+			for _, part := range []string{"a twin of this call is in flight", "INSERT INTO effects", "commit"} {
 				require.Contains(t, all, part)
 			}
 		})
@@ -288,7 +288,7 @@ func TestLineIsTraced(t *testing.T) {
 func TestSeparateStatementAfterATypeChanged(t *testing.T) {
 	t.Parallel()
 
-	ctx, f := readCommitted.setup(t, &dedup.Options{Retention: apart(true)}, poolOfOne)
+	ctx, f := readCommitted.setup(t, nil, poolOfOne)
 	f.exec(t, `CREATE TABLE z (v int)`)
 	do := func(key string, arg any) error {
 		_, err := dedup.DoStatement[map[string]any](ctx, f.d, call(key), dedup.SQL(`INSERT INTO z (v) VALUES ($1) RETURNING v`, arg))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -19,12 +18,27 @@ import (
 // profile is a way in which the contract must hold.
 type profile struct {
 	engine    engine
-	order     dedup.Order
-	isolation pgx.TxIsoLevel
+	order     orderKind
+	isolation pgx.TxIsoLevel     // of callers' transactions
 	mode      pgx.QueryExecMode  // 0: pgx's default, cache_statement
 	bouncer   *pgbouncer.Bouncer // nil: directly
 	way       callWay
 }
+
+// orderKind is how attempts keep twins out. The library goes by the engine: to have it claim, a
+// database says that it is one of another engine.
+type orderKind string
+
+const (
+	lockFirst  orderKind = "lock first"
+	claimFirst orderKind = "claim first"
+)
+
+const playOther = `
+SET allow_system_table_mods = on;
+ALTER FUNCTION pg_catalog.version() RENAME TO own_version;
+CREATE FUNCTION pg_catalog.version() RETURNS text LANGUAGE sql STABLE AS $$SELECT 'PostgreSQL 11.2-YB-2.20.0.0-b0 on x86_64'$$;
+RESET allow_system_table_mods`
 
 // engine is what the contract runs on; the zero value is PostgreSQL.
 type engine int
@@ -50,44 +64,22 @@ type callWay int
 const (
 	viaDo        callWay = iota
 	viaStatement         // DoStatement
-	viaSeparate          // DoStatement with effect and record apart
 	viaSQL               // Do, with effects that write through a *sql.Tx
 )
-
-// apart is a retention so short that effect and record are not sent as one statement.
-func apart(separate bool) dedup.Retention {
-	if !separate {
-		return dedup.Retention{}
-	}
-	return dedup.Retention{Result: 30 * time.Minute, Tombstone: 20 * time.Minute}
-}
 
 // functions is true where effects are functions of Go.
 func (w callWay) functions() bool { return w == viaDo || w == viaSQL }
 
-// combined is true where effect and record are one statement at first. A claim is a
-// statement of its own.
-func (p profile) combined() bool { return p.way == viaStatement && p.locks() }
-
-// tries is how often a call runs an effect that fails. What the error of a combined
-// statement means is found out by a second, separate run.
-func (p profile) tries() int {
-	if p.combined() {
-		return 2
-	}
-	return 1
-}
-
 func (p profile) String() string {
-	name := strings.NewReplacer(" ", "", "_", "").Replace(string(cmp.Or(p.order, dedup.LockFirst)) + "-" + string(p.isolation))
+	name := strings.NewReplacer(" ", "", "_", "").Replace(string(cmp.Or(p.order, lockFirst)) + "-" + string(p.isolation))
 	if p.mode != 0 {
 		name += "-" + p.mode.String()
 	}
-	return name + [...]string{"", "-statement", "-separate", "-databasesql"}[p.way] + [...]string{"", "-playedcitus", "-citus"}[p.engine]
+	return name + [...]string{"", "-statement", "-databasesql"}[p.way] + [...]string{"", "-playedcitus", "-citus"}[p.engine]
 }
 
 // locks is true where attempts take the identity's lock and insert at the end.
-func (p profile) locks() bool { return p.order != dedup.ClaimFirst }
+func (p profile) locks() bool { return p.order != claimFirst && p.engine == 0 }
 
 // fresh is true where every statement sees what is committed.
 func (p profile) fresh() bool { return p.isolation == pgx.ReadCommitted }
@@ -128,10 +120,6 @@ func (p profile) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.
 	if opts != nil {
 		f.opts = *opts
 	}
-	f.opts.Order, f.opts.Isolation = p.order, p.isolation
-	if p.way == viaSeparate {
-		f.opts.Retention = apart(true)
-	}
 	if f.opts.Tracer == nil {
 		f.opts.Tracer = f.events
 	}
@@ -147,6 +135,10 @@ func (p profile) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.
 		b.exec(t, `SELECT create_distributed_table('effects', 'ref', colocate_with => 'none')`)
 	case onPlayedCitus:
 		b.exec(t, playCitus, pgx.QueryExecModeSimpleProtocol)
+	default:
+		if p.order == claimFirst {
+			b.exec(t, playOther, pgx.QueryExecModeSimpleProtocol)
+		}
 	}
 	if !p.way.functions() {
 		f.puppets = newPuppeteer(t, b)

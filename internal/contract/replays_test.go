@@ -19,18 +19,18 @@ type written struct{ Inserted, Updated, Deleted int64 }
 // function.
 func TestReplaysWriteNothing(t *testing.T) {
 	t.Parallel()
-	replaysWriteNothing(t, 10, []dedup.Order{dedup.LockFirst}, []bool{false}, map[string][2]int{"Fresh": {}})
+	replaysWriteNothing(t, 10, []orderKind{lockFirst}, []bool{false}, map[string][2]int{"Fresh": {}})
 }
 
 // TestLongReplaysWriteNothing has 10,200 replays, looked up first or not, whatever the Deduper has
 // done before: so many first calls, and so many replays.
 func TestLongReplaysWriteNothing(t *testing.T) {
 	t.Parallel()
-	replaysWriteNothing(t, 170, []dedup.Order{dedup.LockFirst, dedup.ClaimFirst}, []bool{false, true},
+	replaysWriteNothing(t, 170, []orderKind{lockFirst, claimFirst}, []bool{false, true},
 		map[string][2]int{"Fresh": {}, "AfterFirstCalls": {200, 0}, "AfterReplays": {0, 200}})
 }
 
-func replaysWriteNothing(t *testing.T, replays int, orders []dedup.Order, lookFirsts []bool, warmUps map[string][2]int) {
+func replaysWriteNothing(t *testing.T, replays int, orders []orderKind, lookFirsts []bool, warmUps map[string][2]int) {
 	t.Helper()
 	each := func(do way) func(context.Context, *dedup.Deduper, []dedup.StatementCall) error {
 		return func(ctx context.Context, d *dedup.Deduper, calls []dedup.StatementCall) error {

@@ -45,7 +45,7 @@ func TestRoundTrips(t *testing.T) {
 	} {
 		t.Run(c.mode.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: c.mode}, nil)
+			ctx, f, proxy := proxied(t, profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: c.mode}, nil)
 			with := func(opts dedup.Options) *dedup.Deduper { return newDeduper(t, f.pool, &opts) }
 			// costs counts a call of a key.
 			costs := func(do way, d *dedup.Deduper, of dedup.Call, replayed bool) int {
@@ -57,8 +57,8 @@ func TestRoundTrips(t *testing.T) {
 				})
 			}
 
-			for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
-				d, of := with(dedup.Options{Order: order}), func(key string) dedup.Call { return call(string(order) + key) }
+			for _, order := range []orderKind{lockFirst, claimFirst} {
+				d, of := with(dedup.Options{}), func(key string) dedup.Call { return call(string(order) + key) }
 				looks := func(key string) dedup.Call { return lookFirst(string(order) + key) }
 				costs(byDo, d, of("warm"), false)
 				costs(byDo, d, of("warm 2"), false)
@@ -68,7 +68,7 @@ func TestRoundTrips(t *testing.T) {
 				require.Equal(t, 2, costs(byDo, d, of("warm"), true), "replay")
 				require.Equal(t, 2, costs(byDo, d, of("warm"), true), "replay")
 				// A Deduper that is new examines the table before, in one trip.
-				require.Equal(t, 4+c.described, costs(byDo, with(dedup.Options{Order: order}), of("another"), false), "first call of a Deduper")
+				require.Equal(t, 4+c.described, costs(byDo, with(dedup.Options{}), of("another"), false), "first call of a Deduper")
 				costs(byDo, d, looks("warm 3"), false)
 				require.Equal(t, 4+c.described, costs(byDo, d, looks("looks"), false), "first call that looks first")
 				require.Equal(t, 1, costs(byDo, d, looks("looks"), true), "replay that looks first")
@@ -106,24 +106,20 @@ func TestRoundTrips(t *testing.T) {
 			}
 
 			// Strangers have not met the calls that they replay.
-			separate, stranger, separateStranger := with(dedup.Options{Retention: apart(true)}), with(dedup.Options{}), with(dedup.Options{Retention: apart(true)})
-			for i, d := range []*dedup.Deduper{f.d, separate, stranger, separateStranger} {
+			stranger := with(dedup.Options{})
+			for i, d := range []*dedup.Deduper{f.d, stranger} {
 				costs(byStatement, d, call(fmt.Sprint("warm ", i)), false)
 			}
 			costs(byStatement, stranger, call("warm 0"), true)
 			costs(byStatement, f.d, call("warm 5"), false)
 			for i := range 3 {
-				require.Equal(t, 1+c.described, costs(byStatement, f.d, call(fmt.Sprint(i)), false), "first statement")
+				require.Equal(t, 2+c.described, costs(byStatement, f.d, call(fmt.Sprint(i)), false), "first statement")
 			}
 			require.Equal(t, 2+c.described, costs(byStatement, stranger, call("0"), true), "replay")
 			require.Equal(t, 2+c.described+c.forgotten, costs(byStatement, stranger, call("1"), true), "replay")
-			require.Equal(t, 1+c.described+c.forgotten, costs(byStatement, f.d, call("after a replay"), false))
+			require.Equal(t, 2+c.described+c.forgotten, costs(byStatement, f.d, call("after a replay"), false))
 			require.Equal(t, 1, costs(byStatement, stranger, lookFirst("2"), true), "replay that looks first")
-			require.Equal(t, 2+c.described, costs(byStatement, f.d, lookFirst("look"), false), "first statement that looks first")
-			for i := range 2 {
-				require.Equal(t, 3+c.described, costs(byStatement, separate, call(fmt.Sprint("separate ", i)), false), "first statement, separate")
-			}
-			require.Equal(t, 2, costs(byStatement, separateStranger, call("separate 0"), true), "replay, separate")
+			require.Equal(t, 3+c.described, costs(byStatement, f.d, lookFirst("look"), false), "first statement that looks first")
 		})
 	}
 }
@@ -136,16 +132,15 @@ func TestRoundTripsOfABatch(t *testing.T) {
 		batchWay
 		calls, first int // first is the most for first calls
 	}{
-		{batchWay{profile: plain}, 100, 1},
-		{batchWay{profile: plain}, 1000, 8}, // four parts: a long one may be answered while it is still being sent
-		{batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}}, 100, 1},
-		{batchWay{profile: profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol}}, 100, 1},
-		{batchWay{profile: plain, separate: true}, 100, 3 * 100},
-		{batchWay{profile: profile{order: dedup.ClaimFirst, isolation: pgx.ReadCommitted}}, 100, 1 + 3*100},
+		{batchWay{profile: plain}, 100, 2},
+		{batchWay{profile: plain}, 1000, 12}, // four parts: a long one may be answered while it is still being sent
+		{batchWay{profile: profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}}, 100, 2},
+		{batchWay{profile: profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol}}, 100, 2},
+		{batchWay{profile: profile{order: claimFirst, isolation: pgx.ReadCommitted}}, 100, 1 + 3*100},
 	} {
 		t.Run(fmt.Sprint(c, "-", c.calls), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, c.profile, &dedup.Options{Retention: apart(c.separate)})
+			ctx, f, proxy := proxied(t, c.profile, nil)
 			send := func(prefix string, look bool) int {
 				calls := singles(prefix, c.calls)
 				for i := range calls {
@@ -181,7 +176,7 @@ func TestUnitsOfABatch(t *testing.T) {
 		most   int
 		change func(t *testing.T, f *fixture, calls []dedup.StatementCall)
 	}{
-		"Plain": {1, func(*testing.T, *fixture, []dedup.StatementCall) {}},
+		"Plain": {2, func(*testing.T, *fixture, []dedup.StatementCall) {}},
 		// The arrival raises, one look finds the records (and is prepared), and the others are sent again.
 		"HalfMadeBefore": {4, func(t *testing.T, f *fixture, calls []dedup.StatementCall) { make(t, f, calls[:30]) }},
 		"OneForgotten": {15, func(t *testing.T, f *fixture, calls []dedup.StatementCall) {
@@ -229,11 +224,11 @@ func TestWaitingLooks(t *testing.T) {
 		{pgx.QueryExecModeCacheDescribe, byDo, 2},
 		{pgx.QueryExecModeExec, byDo, 2},
 		{pgx.QueryExecModeSimpleProtocol, byDo, 2},
-		{pgx.QueryExecModeCacheStatement, byStatement, 1},
+		{pgx.QueryExecModeCacheStatement, byStatement, 2},
 	} {
 		t.Run(fmt.Sprint(c.mode, "-", c.attempt), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, profile{order: dedup.LockFirst, isolation: pgx.ReadCommitted, mode: c.mode}, nil)
+			ctx, f, proxy := proxied(t, profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: c.mode}, nil)
 			// The winner is not counted: its pool goes to the server itself.
 			winner := newDeduper(t, f.db.Pool(t), nil)
 			wait := func(key string, looks int) int {

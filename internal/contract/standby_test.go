@@ -76,7 +76,7 @@ func refusesAll(t *testing.T, standby *pgxpool.Pool) {
 	insert := dedup.SQL(`INSERT INTO effects (ref) VALUES ('ran') RETURNING 1 AS id, ref AS title`)
 
 	bothOrders(t, func(t *testing.T, p profile) {
-		d := newDeduper(t, standby, &dedup.Options{Order: p.order, Retry: dedup.RetryPolicy{MaxAttempts: 2, BaseDelay: time.Millisecond}})
+		d := newDeduper(t, standby, &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 2, BaseDelay: time.Millisecond}})
 		tools, err := external.New(d, nil)
 		require.NoError(t, err)
 		handle, err := external.Add(tools, external.Tool[ticket, ticket]{

@@ -234,7 +234,7 @@ func TestCallsAreSpans(t *testing.T) {
 		"Do passes on": dedup.OutcomeError, "DoTx refused inside": dedup.OutcomeRefused,
 		"DoBatch marshals": dedup.OutcomeError,
 		"Do cancelled":     dedup.OutcomeCancelled, "DoStatement statement": dedup.OutcomeExecuted,
-		"DoBatch b1": dedup.OutcomeExecuted, "DoBatch b2": dedup.OutcomeExecuted, "DoBatch bad": dedup.OutcomeInvalid,
+		"DoBatch b1": dedup.OutcomeExecuted, "DoBatch b2": dedup.OutcomeExecuted, "DoBatch bad": dedup.OutcomeError,
 	}
 	require.Equal(t, want, s.ended)
 	require.Len(t, s.open, len(want))

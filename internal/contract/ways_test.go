@@ -70,10 +70,10 @@ func effectOf(c dedup.StatementCall) dedup.Effect[ticket] {
 	}
 }
 
-// atRecord aims at the unit that commits a call's record, with its effect or behind it.
-func atRecord(u faultproxy.Unit) bool { return u.Commits || atCombined(u) }
+// atRecord aims at the unit that commits a call's record.
+func atRecord(u faultproxy.Unit) bool { return u.Commits }
 
-// atCombined aims at effects and records that are one statement each.
-func atCombined(u faultproxy.Unit) bool {
+// atRider aims at the unit in which statements ride.
+func atRider(u faultproxy.Unit) bool {
 	return len(u.Executes) > 0 && faultproxy.AtSQL("a twin of this call is in flight")(u)
 }

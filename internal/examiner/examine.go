@@ -5,7 +5,6 @@ package examiner
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -16,8 +15,6 @@ type Examination struct {
 	Problems []string
 	// Engine is the kind of server.
 	Engine Engine
-	// Now is the database's clock.
-	Now time.Time
 }
 
 // Querier is a connection, a pool or a transaction.
@@ -28,17 +25,17 @@ type Querier interface {
 // Examine looks at the tool_dedup of a schema in one round trip. It finds the decisive
 // problems: those that would let an effect be committed twice, or without its record. It asks
 // the catalogues and never the table, so that it cannot fail and abort a caller's transaction.
-func Examine(ctx context.Context, conn *pgx.Conn, schema string, claimFirst bool) (Examination, error) {
+func Examine(ctx context.Context, conn *pgx.Conn, schema string) (Examination, error) {
 	mode := execMode
 	if conn.Config().DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol {
 		mode = pgx.QueryExecModeSimpleProtocol // whatever is on the way may know no other
 	}
 	q := decisiveQuery()
 	var a answer
-	if err := conn.QueryRow(ctx, q.sql(), mode, schema, tablesJSON(dedupTable()), claimFirst).Scan(&a); err != nil {
+	if err := conn.QueryRow(ctx, q.sql(), mode, schema, tablesJSON(dedupTable())).Scan(&a); err != nil {
 		return Examination{}, err
 	}
-	x := Examination{Engine: a.Engine, Now: a.Now}
+	x := Examination{Engine: a.Engine}
 	for _, p := range q.found(&a) {
 		x.Problems = append(x.Problems, p.What)
 	}
@@ -73,20 +70,24 @@ func Missing(name string) string { return "there is no table " + name }
 type Engine int
 
 const (
-	// Unknown speaks the protocol of PostgreSQL, or has not been asked yet.
+	// Unknown has not been asked yet.
 	Unknown Engine = iota
 	// Postgres is PostgreSQL itself.
 	Postgres
 	// Citus is PostgreSQL with the extension Citus, whether tool_dedup is distributed
 	// already or not: that can happen while calls are running.
 	Citus
+	// Other speaks the protocol of PostgreSQL.
+	Other
 )
 
-// engineSQL is the number of the Engine.
+// engineSQL is the number of the Engine. A database whose version() misleads can say which it is:
+// ALTER DATABASE … SET tool_dedup.engine = 'postgres', 'citus' or 'other'.
 const engineSQL = `
-        CASE WHEN pg_catalog.version() !~ '^PostgreSQL [0-9]+([.]|beta|rc|devel| |$)' OR pg_catalog.version() ~ '-YB-' THEN 0
+        CASE pg_catalog.current_setting('tool_dedup.engine', true) WHEN 'postgres' THEN 1 WHEN 'citus' THEN 2 WHEN 'other' THEN 3
+        ELSE CASE WHEN pg_catalog.version() !~ '^PostgreSQL [0-9]+([.]|beta|rc|devel| |$)' OR pg_catalog.version() ~ '-YB-' THEN 3
              WHEN EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'citus') THEN 2
-             ELSE 1 END`
+             ELSE 1 END END`
 
 // FindEngine asks a server what it is, in one round trip.
 func FindEngine(ctx context.Context, db Querier) (Engine, error) {

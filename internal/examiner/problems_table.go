@@ -209,7 +209,7 @@ func hookProblems() []problem {
 		// always one on the table itself and none on its partitions. And those that fire before
 		// (2) a row is changed (16) or deleted (8). Those of foreign keys are internal and no
 		// user's. A trigger of updates can swallow the record where a claim is completed.
-		name: "trigger", of: ofTables, decisive: `(g.tgtype & 3) = 3 AND ((g.tgtype & 4) = 4 OR $3::boolean AND (g.tgtype & 16) = 16)`,
+		name: "trigger", of: ofTables, decisive: `(g.tgtype & 3) = 3 AND ((g.tgtype & 4) = 4 OR (` + engineSQL + `) <> 1 AND (g.tgtype & 16) = 16)`,
 		columns: `quote_ident(g.tgname) AS trigger, r.name AS part,
        CASE WHEN (g.tgtype & 4) = 4 THEN 'fires when a record is inserted into ' || r.name || ': it can swallow, change or delete the record, or refuse it for reasons of its own'
             ELSE 'fires before a record of ' || r.name || ' is changed or deleted: it can keep that from happening, without an error' END AS fires`,

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -54,7 +53,6 @@ func (q *query) sql() string {
 	return q.with + `
 SELECT json_build_object(
     'engine', ` + engineSQL + `,
-    'now', to_char(pg_catalog.clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
     'names', (SELECT row_to_json(names) FROM names),
     'found', json_build_array(` + strings.Join(found, ",") + `))`
 }
@@ -78,10 +76,9 @@ func (p *problem) sql(decisive bool) string {
 
 // answer is what the server says: rows for each problem that was asked for.
 type answer struct {
-	Engine Engine    `json:"engine"`
-	Now    time.Time `json:"now"`
-	Names  Row       `json:"names"`
-	Found  [][]Row   `json:"found"`
+	Engine Engine  `json:"engine"`
+	Names  Row     `json:"names"`
+	Found  [][]Row `json:"found"`
 }
 
 // found puts the answer into words. Those of the optional tables come last, table by table.

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
 )
 
 // DefaultMaxConns is the number of connections of a test's pool: few, as many
@@ -52,4 +54,15 @@ func Example(setup ...string) (pool *pgxpool.Pool, drop func()) {
 		pool.Close()
 		must(db.Drop(ctx))
 	}
+}
+
+// PlayEngine has the library take the database for one of an engine: "postgres", "citus" or "other".
+// Connections that are made afterwards see it.
+func (db *DB) PlayEngine(tb testing.TB, engine string) {
+	tb.Helper()
+	conn, err := pgx.Connect(tb.Context(), db.URL)
+	require.NoError(tb, err)
+	defer func() { _ = conn.Close(context.WithoutCancel(tb.Context())) }()
+	_, err = conn.Exec(tb.Context(), "ALTER DATABASE "+pgx.Identifier{db.Name}.Sanitize()+" SET tool_dedup.engine = '"+engine+"'")
+	require.NoError(tb, err)
 }

@@ -20,7 +20,7 @@ func (t *Table) LookUp(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) er
 
 // LookUpAll is LookUp of many entries in one statement. It calls see for every entry that
 // has a record.
-func (t *Table) LookUpAll(ctx context.Context, on *wire.Conn, entries []*Entry, see func(n int, s Seen)) error {
+func (t *Table) LookUpAll(ctx context.Context, on *wire.Conn, entries []*Entry, see func(n int, s *Seen)) error {
 	if err := on.Prepare(ctx, t.primary, t.lookUpAll); err != nil {
 		return err
 	}
@@ -29,17 +29,22 @@ func (t *Table) LookUpAll(ctx context.Context, on *wire.Conn, entries []*Entry, 
 	p.Ignore(t.primary)
 	p.Queue(t.lookUpAll, scopes, tools, keys)
 	p.Send(ctx)
+	readAll(p, see)
+	return p.Close()
+}
+
+// readAll reads the answer of lookUpAll.
+func readAll(p *wire.Pipeline, see func(n int, s *Seen)) {
 	s := &Seen{}
 	columns := s.columns()
 	p.Each(append([]any{&s.locks}, columns[:]...), func() error {
-		s.fill(p)
+		s.fill()
 		err := s.check(nil)
 		if err == nil {
-			see(int(s.locks)-1, *s)
+			see(int(s.locks)-1, s)
 		}
 		return err
 	})
-	return p.Close()
 }
 
 // names are the parts of the entries' identities.
@@ -51,20 +56,20 @@ func names(entries []*Entry) (scopes, tools, keys []string) {
 }
 
 // Peek looks outside a transaction of the caller's, in one round trip. What it says of a
-// record is final; that the identity is free is a hint. With ClaimFirst a claim cannot be
+// record is final; that the identity is free is a hint. Where calls claim a claim cannot be
 // seen: a twin in flight looks free, and the attempt that follows finds it busy.
 //
 // The look-up's snapshot is younger than the lock, whatever isolation level is the
 // session's default.
 func (t *Table) Peek(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
-	if t.opts.ClaimFirst {
+	if t.Profile.Claims {
 		return t.LookUp(ctx, on, e, s)
 	}
 	if err := on.Prepare(ctx, t.usual...); err != nil {
 		return err
 	}
 	p := on.Pipeline()
-	p.Begin(&t.lookBegin)
+	p.Begin(&t.begin)
 	p.Queue(t.lockLook, &e.Lock)
 	p.Queue(t.lookUp, &e.Scope, &e.Tool, &e.Key)
 	p.Ignore(t.rollback)
@@ -75,20 +80,17 @@ func (t *Table) Peek(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) erro
 	return err
 }
 
-// PeekSeesTwins reports whether Peek sees a twin in flight.
-func (t *Table) PeekSeesTwins() bool { return !t.opts.ClaimFirst }
-
-// Probe is Peek for those who must see a twin in flight even where that costs more: with
-// ClaimFirst it claims, and leaves the transaction to be rolled back.
+// Probe is Peek for those who must see a twin in flight even where that costs more: where
+// calls claim it claims, and leaves the transaction to be rolled back.
 func (t *Table) Probe(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
-	if !t.opts.ClaimFirst {
+	if !t.Profile.Claims {
 		return t.Peek(ctx, on, e, s)
 	}
 	if err := on.Prepare(ctx, t.usual...); err != nil {
 		return err
 	}
 	p := on.Pipeline()
-	p.Begin(&t.lookBegin)
+	p.Begin(&t.begin)
 	return t.openClaim(ctx, on, p, t.setUp, e, RowTimeout, s)
 }
 
@@ -98,7 +100,7 @@ func (t *Table) Probe(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) err
 // the claim meets those, and no twin.
 func (t *Table) TryClaim(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
 	p := on.Pipeline()
-	p.Begin(&t.lookBegin)
+	p.Begin(&t.begin)
 	return t.tryClaim(ctx, on, p, e, s)
 }
 

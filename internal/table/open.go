@@ -7,24 +7,25 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// Open begins a transaction on a connection and looks, in one round trip. Whatever it
-// returns, the caller rolls the connection back unless it commits.
-func (t *Table) Open(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
+// Open begins a transaction on a connection and looks, in one round trip, in which a rider may
+// ride. Whatever it returns, the caller rolls the connection back unless it commits.
+func (t *Table) Open(ctx context.Context, on *wire.Conn, e *Entry, s *Seen, r *Rider) error {
 	if err := on.Prepare(ctx, t.usual...); err != nil {
 		return err
 	}
 	p := on.Pipeline()
+	if r != nil {
+		p = on.CallersPipeline()
+	}
 	p.Begin(&t.begin)
-	if t.opts.ClaimFirst {
+	if t.Profile.Claims {
 		return t.openClaim(ctx, on, p, t.setUp, e, RowTimeout, s)
 	}
-	err := t.openLock(ctx, p, t.lock, e, s)
-	if err == nil && s.Forgotten && !s.Busy {
+	err := t.openLock(ctx, p, t.lock, e, s, r)
+	if err == nil && s.Forgotten && !s.Busy && r == nil {
 		if err = t.forgetRecord(ctx, on, e, RowTimeout); wire.SQLState(err) == wire.CodeLockNotAvailable {
 			s.Busy, s.Held, err = true, err, nil
 		}
@@ -41,10 +42,10 @@ func (t *Table) OpenIn(ctx context.Context, on *wire.Conn, savepoint string, e *
 	}
 	p := on.Pipeline()
 	p.Ignore(wire.Query{Text: "savepoint " + savepoint})
-	if t.opts.ClaimFirst {
+	if t.Profile.Claims {
 		return t.openClaim(ctx, on, p, t.join, e, limit, s)
 	}
-	err := t.openLock(ctx, p, t.lockCapped, e, s)
+	err := t.openLock(ctx, p, t.lockCapped, e, s, nil)
 	if err == nil && s.Busy {
 		err = t.waitForLock(ctx, on, e, limit, s)
 	}
@@ -54,24 +55,27 @@ func (t *Table) OpenIn(ctx context.Context, on *wire.Conn, savepoint string, e *
 	return err
 }
 
-// FreeIsProof reports whether finding an identity free proves that earlier attempts have
-// ended without a record. It does where the look-up is younger than the lock; at stricter
-// levels both share one snapshot, which is older.
-func (t *Table) FreeIsProof() bool {
-	return t.opts.Isolation == pgx.ReadCommitted || t.opts.ClaimFirst
-}
-
 // openLock takes the identity's advisory lock and looks up. The lock spares a twin an effect
 // that would be rolled back, and shows that a twin is in flight; the primary key is what
 // decides. A record that is found wins over a lock that is not: its transaction has ended.
-func (t *Table) openLock(ctx context.Context, p *wire.Pipeline, lock wire.Query, e *Entry, s *Seen) error {
+func (t *Table) openLock(ctx context.Context, p *wire.Pipeline, lock wire.Query, e *Entry, s *Seen, r *Rider) (err error) {
 	p.Queue(lock, &e.Lock)
 	p.Queue(t.lookUp, &e.Scope, &e.Tool, &e.Key)
+	if r != nil {
+		p.Queue(t.gate, &e.Scope, &e.Tool, &e.Key, &e.Lock)
+		if err := p.QueueArgs(r.Query, r.Args); err != nil {
+			return err
+		}
+	}
 	s.send(ctx, p)
 	p.Scan(&s.locked, &s.At, nil, &s.locks, &s.Fresh)
 	s.Marked = p.Answered() > 0
-	err := s.readLast(p)
-	s.Locked = s.locked && s.locks <= MaxLocks
+	if r == nil {
+		err = s.readLast(p)
+	} else {
+		s.readRow(p)
+		err = s.check(r.read(p))
+	}
 	s.Busy = !s.locked && !s.Found
 	return err
 }
@@ -95,11 +99,9 @@ func (t *Table) waitForLock(ctx context.Context, on *wire.Conn, e *Entry, limit 
 	case wire.SQLState(err) == wire.CodeLockNotAvailable:
 		s.Busy = true // still
 		return nil
-	case err != nil:
+	default:
 		return err
 	}
-	s.Locked = true
-	return nil
 }
 
 // forgetRecord makes room for a new record before the effect is run, so that somebody who
@@ -143,7 +145,6 @@ func (t *Table) openClaim(ctx context.Context, on *wire.Conn, p *wire.Pipeline, 
 	if err = s.busyIfLocked(err); s.Busy {
 		s.Forgotten = forgotten
 	}
-	s.Locked = err == nil && !s.Busy
 	return err
 }
 

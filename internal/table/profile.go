@@ -4,12 +4,11 @@ import "github.com/tooldedup/dedup/internal/examiner"
 
 // Profile is what differs from one engine to another. Nothing else asks which engine it is.
 type Profile struct {
-	// Combines is true where effect and record can be one statement.
-	Combines bool
-	// LockProves is true where an identity whose lock is free has no COMMIT on its way.
-	// It is false where a COMMIT is passed on to other servers: those may commit after the
-	// server that held the lock has ended.
-	LockProves bool
+	// Claims is true where an attempt inserts its identity before the effect and completes the row
+	// with the COMMIT, in place of taking an advisory lock: where there may be none, or where a
+	// COMMIT is passed on to other servers, which may commit after the one with the lock has
+	// ended.
+	Claims bool
 	// Spread is true where rows lie on several servers. Waits for rows then happen on
 	// another server than the one that holds the settings and the locks; and a statement
 	// that does not say which scopes it is about goes to all servers.
@@ -20,11 +19,11 @@ type Profile struct {
 func ProfileOf(engine examiner.Engine) Profile {
 	switch engine {
 	case examiner.Postgres:
-		return Profile{Combines: true, LockProves: true}
-	case examiner.Citus:
-		return Profile{Spread: true}
-	default:
 		return Profile{}
+	case examiner.Citus:
+		return Profile{Claims: true, Spread: true}
+	default:
+		return Profile{Claims: true}
 	}
 }
 

@@ -117,7 +117,7 @@ const (
 	Done    Outcome = "done"    // the result is the answer
 	Refused Outcome = "refused" // the result is the refusal
 	Broken  Outcome = "broken"  // the effect ended its own transaction
-	claimed Outcome = "claimed" // the claim of ClaimFirst, before its COMMIT
+	claimed Outcome = "claimed" // a claim, before its COMMIT
 )
 
 // Record is a row of tool_dedup without its identity.
@@ -133,9 +133,6 @@ type Record struct {
 	// SeenAt is the database's clock when the row was read or written. All judgements of
 	// age compare times of this one clock.
 	SeenAt time.Time
-	// SentAt is this machine's clock when the statement was sent that read or wrote the
-	// row: for a call that began before, the record is no older than the call.
-	SentAt time.Time
 }
 
 // Forgotten reports whether the identity may be used anew.
@@ -173,9 +170,6 @@ type Seen struct {
 	Tx pgx.Tx
 	// Marked is true when the savepoint has been set.
 	Marked bool
-	// Locked is true when the lock is held, or the claim made. Without, a twin may have
-	// inserted its record and not committed it yet.
-	Locked bool
 	// Fresh is true where every statement of the transaction sees all that is committed.
 	Fresh bool
 
@@ -193,17 +187,22 @@ func (s *Seen) columns() [8]any {
 
 // readLast reads the answer of a look-up, the last that the pipeline has to give, and closes that.
 func (s *Seen) readLast(p *wire.Pipeline) error {
-	columns := s.columns()
-	s.Found, s.Forgotten, s.Busy = false, false, false
-	if p.Scan(columns[:]...) {
-		s.fill(p)
-	}
+	s.readRow(p)
 	return s.check(p.Close())
 }
 
+// readRow reads the answer of a look-up.
+func (s *Seen) readRow(p *wire.Pipeline) {
+	columns := s.columns()
+	s.Found, s.Forgotten, s.Busy = false, false, false
+	if p.Scan(columns[:]...) {
+		s.fill()
+	}
+}
+
 // fill takes over the columns of a record.
-func (s *Seen) fill(p *wire.Pipeline) {
-	s.Record.Result, s.Record.Tombstone, s.Record.SentAt = s.result.String, !s.result.Valid, p.SentAt
+func (s *Seen) fill() {
+	s.Record.Result, s.Record.Tombstone = s.result.String, !s.result.Valid
 	s.Forgotten = s.Record.Forgotten()
 	s.Found = !s.Forgotten
 }
@@ -227,8 +226,8 @@ func NewRecord(e *Entry, outcome Outcome, result string) Record {
 
 // written gives a record that has just been written its other times. Postgres has added
 // the same ages to the same moment.
-func (r *Record) written(p *wire.Pipeline, e *Entry) {
-	r.SeenAt, r.SentAt = r.CreatedAt, p.SentAt
+func (r *Record) written(e *Entry) {
+	r.SeenAt = r.CreatedAt
 	r.ExpiresAt, r.ForgetAt = r.CreatedAt.Add(e.Keep), r.CreatedAt.Add(e.Forget)
 }
 
@@ -253,7 +252,7 @@ func (t *Table) QueueRecord(p *wire.Pipeline, e *Entry, r *Record, started *time
 // record was swallowed.
 func ReadRecord(p *wire.Pipeline, e *Entry, r *Record) {
 	if p.Scan(&r.CreatedAt) {
-		r.written(p, e)
+		r.written(e)
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/stretchr/testify/require"
-
-	"github.com/tooldedup/dedup/internal/wire"
 )
 
 func TestRecordAges(t *testing.T) {
@@ -34,32 +32,31 @@ func TestFill(t *testing.T) {
 	t.Parallel()
 
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	sent := at.Add(time.Minute)
 	row := Record{CreatedAt: at, ExpiresAt: at.Add(1), ForgetAt: at.Add(3), SeenAt: at.Add(2)}
 	for _, known := range []Outcome{Done, Refused, Broken, claimed} {
 		s := Seen{Record: row, result: pgtype.Text{String: `{"id":7}`, Valid: true}}
 		s.Record.Outcome = known
-		s.fill(&wire.Pipeline{SentAt: sent})
+		s.fill()
 		require.NoError(t, s.check(nil))
 		require.True(t, s.Found)
 		require.False(t, s.Forgotten)
 		want := row
-		want.Outcome, want.Result, want.SentAt = known, `{"id":7}`, sent
+		want.Outcome, want.Result = known, `{"id":7}`
 		require.Equal(t, want, s.Record)
 	}
 
 	tombstone := Seen{Record: row}
-	tombstone.fill(&wire.Pipeline{})
+	tombstone.fill()
 	require.True(t, tombstone.Record.Tombstone)
 
 	forgotten := Seen{Record: row}
 	forgotten.Record.SeenAt = row.ForgetAt
-	forgotten.fill(&wire.Pipeline{})
+	forgotten.fill()
 	require.True(t, forgotten.Forgotten)
 	require.False(t, forgotten.Found)
 
 	settled := Seen{Record: row}
 	settled.Record.Outcome = "settled"
-	settled.fill(&wire.Pipeline{})
+	settled.fill()
 	require.ErrorContains(t, settled.check(nil), `outcome "settled"`)
 }

@@ -58,7 +58,7 @@ func SweepLock(schema string) int64 { return Identity{Tool: "sweep"}.LockKey(sch
 func newSweepSQL(table string, opts *Options, profile Profile) sweepSQL {
 	// A sweep raises division_by_zero where another one is at work.
 	var alone []string
-	if !opts.ClaimFirst {
+	if !profile.Claims {
 		alone = []string{fmt.Sprintf("1 / pg_catalog.pg_try_advisory_xact_lock(%d)::int", SweepLock(opts.Schema))}
 	}
 	prepare := func(settings ...string) string {

@@ -18,14 +18,8 @@ import (
 type Options struct {
 	Schema string
 	Engine examiner.Engine
-	// ClaimFirst has an attempt insert its identity before the effect, in place of taking
-	// an advisory lock.
-	ClaimFirst bool
-	Isolation  pgx.TxIsoLevel
 	// IdleTimeout is the idle_in_transaction_session_timeout of a transaction.
 	IdleTimeout time.Duration
-	// MaxResultBytes limits what Combined stores.
-	MaxResultBytes int
 }
 
 // Table is the SQL of one tool_dedup, made once so that servers find their statements
@@ -41,8 +35,8 @@ type Table struct {
 	// caller's transaction.
 	usual, usualIn []wire.Query
 
-	begin, lookBegin wire.Begin
-	rollback         wire.Query
+	begin    wire.Begin
+	rollback wire.Query
 	// Commit ends an attempt.
 	Commit wire.Query
 
@@ -60,12 +54,14 @@ type Table struct {
 	// lookUp and lookUpAll read records. Their clock and that of forget is the
 	// statement's: now() is as old as the transaction, and a caller's may be old.
 	lookUp, lookUpAll wire.Query
-	// insert writes the record; with ClaimFirst it completes the claim.
+	// insert writes the record; where there is a claim it completes the claim.
 	insert, claim wire.Query
+	// gate raises where there is a record, or a twin in flight: it stands before a Rider.
+	gate wire.Query
+	// many are lock, gate and insert for the calls of a part of a batch.
+	many manySQL
 	// forget deletes the record if it may be forgotten.
 	forget wire.Query
-	// Arrival comes before the combined statements of a part of a batch.
-	Arrival wire.Query
 
 	reset       resetSQL
 	auditBroken string
@@ -98,7 +94,7 @@ func New(opts Options) *Table {
 	t := &Table{
 		Name: name, Profile: profile, opts: opts,
 
-		begin: wire.NewBegin(opts.Isolation), lookBegin: wire.NewBegin(pgx.ReadCommitted),
+		begin:    wire.NewBegin(pgx.ReadCommitted),
 		rollback: wire.NewQuery("rollback"), Commit: wire.NewQuery("commit"),
 
 		lock:     wire.NewQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), pg_catalog.now(), ` + settings + `, 1::bigint, true` + onPrimary),
@@ -126,13 +122,20 @@ VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::bytea, 'claimed', NULL, %s)
 ON CONFLICT DO NOTHING`, name, insertColumns, times("$6", "$7"))),
 		forget: wire.NewQuery(fmt.Sprintf(`DELETE FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= pg_catalog.statement_timestamp()`, name)),
-		Arrival:     wire.NewQuery(arrival(name)),
+		gate: wire.NewQuery(gate("NOT pg_catalog.pg_try_advisory_xact_lock($4::bigint)", fmt.Sprintf("SELECT FROM %s WHERE scope = $1::text AND tool = $2::text AND key = $3::text", name))),
+		many: manySQL{
+			lock: wire.NewQuery(`SELECT pg_catalog.now(), ` + settings + `, COALESCE((SELECT string_agg(wanted.n::text, ' ') FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (lock, n) WHERE NOT pg_catalog.pg_try_advisory_xact_lock(wanted.lock)), '')` + onPrimary),
+			gate: wire.NewQuery(gate("EXISTS (SELECT FROM unnest($4::bigint[]) AS wanted (lock) WHERE NOT pg_catalog.pg_try_advisory_xact_lock(wanted.lock))",
+				fmt.Sprintf(`SELECT FROM unnest($1::text[], $2::text[], $3::text[]) AS wanted (scope, tool, key)
+                           JOIN %s AS r ON r.scope = wanted.scope AND r.tool = wanted.tool AND r.key = wanted.key`, name))),
+			insert: wire.NewQuery(writesMany(name)),
+		},
 		reset:       newResetSQL(opts.Schema, name),
 		auditBroken: auditBroken(opts.Schema, name),
 		sweep:       newSweepSQL(name, &opts, profile),
 		stat:        newStatSQL(opts.Schema),
 	}
-	if opts.ClaimFirst {
+	if profile.Claims {
 		// Never an UPDATE: one that finds no claim would raise nothing, and the COMMIT
 		// behind it would commit an effect without its record. And never over another
 		// outcome, should the claim have been lost to somebody's DELETE: then the division
@@ -145,7 +148,7 @@ ON CONFLICT (scope, tool, key) DO UPDATE
 		t.usual = append(t.lockTimeout.usual(), t.begin.Query, t.setUp, t.claim, t.primary, t.lookUp, t.insert, t.Commit)
 		t.usualIn = append(t.lockTimeout.usual(), t.join, t.claim, t.lookUp, t.insert)
 	} else {
-		t.usual = wire.Distinct([]wire.Query{t.begin.Query, t.lock, t.primary, t.lookUp, t.insert, t.Commit, t.lockLook, t.lookBegin.Query, t.rollback})
+		t.usual = wire.Distinct([]wire.Query{t.begin.Query, t.lock, t.primary, t.lookUp, t.gate, t.insert, t.Commit, t.lockLook, t.rollback})
 		t.usualIn = append(t.lockTimeout.usual(), t.lockCapped, t.lookUp, t.insert)
 	}
 	return t

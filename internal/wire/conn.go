@@ -159,8 +159,11 @@ func (c *Conn) Forget() {
 // to be prepared.
 func (c *Conn) Knows(q Query) bool { return c.prepared == nil || c.prepared[q.Name] != nil }
 
-// Prepared reports whether an earlier attempt has prepared a statement.
-func (c *Conn) Prepared(q Query) bool { return c.prepared[q.Name] != nil }
+// Prepared reports whether an earlier attempt has prepared a statement, or may have had pgx
+// describe it.
+func (c *Conn) Prepared(q Query) bool {
+	return c.prepared[q.Name] != nil || c.pgx.Config().DefaultQueryExecMode == pgx.QueryExecModeCacheDescribe
+}
 
 // unusable reports whether an error says that a connection is of no more use: it leads to a
 // server that was demoted, or what was prepared on it is gone or out of date.

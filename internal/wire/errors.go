@@ -137,6 +137,13 @@ func IsRaised(err error) bool {
 
 // IsUnsent reports whether a pipeline could not be prepared, so that none of it ran.
 func IsUnsent(err error) bool {
-	unsent := pgx.ErrPreprocessingBatch{}
-	return errors.As(err, &unsent)
+	_, ours := errors.AsType[unsent](err)
+	_, pgxs := errors.AsType[pgx.ErrPreprocessingBatch](err)
+	return ours || pgxs
 }
+
+// unsent is an error of arguments that cannot be sent.
+type unsent struct{ error }
+
+// Unwrap returns the error.
+func (e unsent) Unwrap() error { return e.error }

@@ -31,13 +31,6 @@ func (p *Pipeline) Commit(pg *pgconn.PgConn) (Outcome, error) {
 	return outcome, err
 }
 
-// End closes a pipeline of statements that are a transaction of their own.
-func (p *Pipeline) End(pg *pgconn.PgConn) (Outcome, error) {
-	before := p.err != nil
-	err := p.Close() // reads to the end, which is where the server has committed
-	return OutcomeOfStatement(pg, err, before), err
-}
-
 // OutcomeOfCommit reads the outcome of a pipeline that ended with COMMIT from the state
 // of the connection after the pipeline was closed. It reads neither the error's text nor
 // pgconn.SafeToRetry: pgx 5.9.0 to 5.12.0 call a lost COMMIT safe to retry (measured).
@@ -79,23 +72,4 @@ func isFromBehind(err error) bool {
 	state := SQLState(err)
 	return strings.HasPrefix(state, "XX") || strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P") ||
 		state == codeCompletionUnknown
-}
-
-// OutcomeOfStatement is OutcomeOfCommit for statements that are a transaction of their
-// own: the server answers them before it commits, and the end of the pipeline after. An
-// error of the server's that leaves the connection open and idle was raised before the
-// commit. before is true when err came in place of the answer.
-func OutcomeOfStatement(pg *pgconn.PgConn, err error, before bool) Outcome {
-	switch {
-	case err != nil && (IsUnsent(err) || before && IsTxTimeout(err)):
-		return NotCommitted
-	case pg.IsClosed(), pg.TxStatus() != 'I':
-		return Unknown
-	case err == nil:
-		return Committed
-	case IsRaised(err):
-		return NotCommitted
-	default:
-		return Unknown
-	}
 }

@@ -71,7 +71,7 @@ func (p *Pipeline) Queue(q Query, params ...any) {
 		p.batch.Queue(q.Text, plainValues(nil, params)...)
 		return
 	}
-	p.queue(q, p.values[:0], p.formats[:0], params)
+	p.queue(q, params)
 }
 
 // Ignore queues a statement of whose answer only an error matters.
@@ -91,38 +91,30 @@ func (p *Pipeline) Begin(b *Begin) {
 	p.batch.BeginTx(b.options)
 }
 
-// QueueArgs queues a statement of a [Conn.CallersPipeline], which has been prepared where the
-// connection prepares. The library's own parameters come after the caller's.
-func (p *Pipeline) QueueArgs(q Query, args []any, params ...any) error {
+// QueueArgs queues a caller's statement of a [Conn.CallersPipeline], which has been prepared
+// where the connection prepares. An error says that its arguments cannot be sent.
+func (p *Pipeline) QueueArgs(q Query, args []any) error {
 	p.ignored = append(p.ignored, false)
-	if p.batch != nil {
-		if p.conn.undescribed {
-			// pgx's batches do not report what they cannot encode in these modes.
-			// Here it is certain that nothing was sent.
-			var b pgx.ExtendedQueryBuilder
-			if err := b.Build(p.conn.pgx.TypeMap(), nil, args); err != nil {
-				return err
-			}
+	var b pgx.ExtendedQueryBuilder
+	sd := p.conn.prepared[q.Name]
+	if p.batch == nil || p.conn.undescribed {
+		// pgx's batches do not report what they cannot encode in the modes without a description.
+		// Here it is certain that nothing was sent.
+		if err := b.Build(p.conn.pgx.TypeMap(), sd, args); err != nil {
+			return unsent{err}
 		}
-		p.batch.Queue(q.Text, plainValues(slices.Clip(args), params)...)
-		return nil
 	}
-	values, formats := p.values[:0], p.formats[:0]
-	if len(args) > 0 {
-		var b pgx.ExtendedQueryBuilder
-		callers := pgconn.StatementDescription{ParamOIDs: p.conn.prepared[q.Name].ParamOIDs[:len(args)]}
-		if err := b.Build(p.conn.pgx.TypeMap(), &callers, args); err != nil {
-			return err
-		}
-		values, formats = append(values, b.ParamValues...), append(formats, b.ParamFormats...)
+	if p.batch == nil {
+		p.own.ExecStatement(sd, b.ParamValues, b.ParamFormats, b.ResultFormats)
+	} else {
+		p.batch.Queue(q.Text, args...)
 	}
-	p.queue(q, values, formats, params)
 	return nil
 }
 
-// queue queues a statement with parameters behind those that are encoded already.
-func (p *Pipeline) queue(q Query, values [][]byte, formats []int16, params []any) {
-	values, formats = appendParams(p.room[:0], values, formats, params)
+// queue queues a statement of the library's own.
+func (p *Pipeline) queue(q Query, params []any) {
+	values, formats := appendParams(p.room[:0], p.values[:0], p.formats[:0], params)
 	if sd := p.conn.prepared[q.Name]; sd != nil {
 		p.own.ExecStatement(sd, values, formats, binaryResults)
 	} else {
@@ -200,6 +192,30 @@ func (p *Pipeline) Each(dest []any, do func() error) {
 	}
 }
 
+// Rows reads the rows of a caller's statement as pgx does.
+func (p *Pipeline) Rows(read func(pgx.Rows) error) {
+	if !p.next() {
+		return
+	}
+	var rows pgx.Rows
+	switch {
+	case p.batch != nil:
+		rows, p.err = p.batchResults.Query()
+	case p.results.NextResult():
+		rows = pgx.RowsFromResultReader(p.conn.pgx.TypeMap(), p.results.ResultReader())
+	default:
+		p.err = cmp.Or(p.results.Close(), errFewer)
+	}
+	if p.err == nil {
+		err := read(rows)
+		rows.Close()
+		p.err = cmp.Or(err, rows.Err())
+	}
+	if p.err == nil {
+		p.answered++
+	}
+}
+
 // read reads the next answer: its rows, where dest is not nil, and what says that it ended.
 func (p *Pipeline) read(dest []any, do func() error) (tag pgconn.CommandTag, rows int) {
 	switch {
@@ -216,9 +232,11 @@ func (p *Pipeline) read(dest []any, do func() error) (tag pgconn.CommandTag, row
 	return tag, rows
 }
 
+var errFewer = errors.New("dedup: the server has answered fewer statements than it was sent")
+
 func (p *Pipeline) readOwn(dest []any, do func() error) (tag pgconn.CommandTag, rows int, err error) {
 	if !p.results.NextResult() {
-		return tag, 0, cmp.Or(p.results.Close(), errors.New("dedup: the server has answered fewer statements than it was sent"))
+		return tag, 0, cmp.Or(p.results.Close(), errFewer)
 	}
 	r := p.results.ResultReader()
 	for dest != nil && err == nil && r.NextRow() {
@@ -297,6 +315,16 @@ func appendParam(b []byte, param any) (_ []byte, format int16, null bool) {
 	case []string:
 		b = appendArray(b, len(v), pgtype.TextOID)
 		for _, s := range v {
+			b = append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
+		}
+		return b, pgtype.BinaryFormatCode, false
+	case [][]byte:
+		b = appendArray(b, len(v), pgtype.ByteaOID)
+		for _, s := range v {
+			if s == nil {
+				b = binary.BigEndian.AppendUint32(b, math.MaxUint32) // NULL
+				continue
+			}
 			b = append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
 		}
 		return b, pgtype.BinaryFormatCode, false

@@ -87,7 +87,7 @@ func do(ctx context.Context, c *Client, jobs []Job) ([]Told, error) {
 // doTx makes all calls in one transaction: all or none has an effect, and an answer counts when the
 // COMMIT has been answered.
 func doTx(ctx context.Context, c *Client, jobs []Job) (answers []Told, err error) {
-	tx, err := c.Pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: c.D.Options().Isolation})
+	tx, err := c.Pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
 		return nil, OwnError{err}
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/exit"
 )
 
@@ -68,10 +67,10 @@ func TestAttention(t *testing.T) {
 func TestAttentionInFlight(t *testing.T) {
 	t.Parallel()
 
-	for name, opts := range map[string]*dedup.Options{"LockFirst": nil, "ClaimFirst": {Order: dedup.ClaimFirst}} {
-		t.Run(name, func(t *testing.T) {
+	for _, engine := range []string{"postgres", "other"} {
+		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, opts)
+			b := setupOn(t, engine)
 			defer b.hold(t, "held")()
 			b.exec(t, `INSERT INTO tool_effect (scope, tool, key, state, fence, due_at, sent_at, tries, looked, fingerprint, created_at, changed_at)
 				VALUES ('acme', 'pay', 'p', 'running', 7, now() + interval '1 hour', now() - interval '2 minutes', 1, false, '', now() - interval '3 minutes', now())`)
@@ -99,7 +98,7 @@ func TestAttentionInFlight(t *testing.T) {
 func TestAttentionClaimFirst(t *testing.T) {
 	t.Parallel()
 
-	b := setup(t, &dedup.Options{Order: dedup.ClaimFirst})
+	b := setupOn(t, "other")
 	b.doBroken(t, "k")
 	require.Equal(t, []string{"broken k"}, kinds(fine[needed](t, b, exit.Failed, "attention")))
 }
@@ -139,7 +138,7 @@ func TestReadingIsReadOnly(t *testing.T) {
 		return slices.Clone(all)
 	}
 	before := state()
-	for _, args := range [][]string{{"list", "--scope", "acme", "--tool", "refund"}, {"show", "acme", "refund", "k", "--claim-first"}, {"attention"}, {"audit"}} {
+	for _, args := range [][]string{{"list", "--scope", "acme", "--tool", "refund"}, {"show", "acme", "refund", "k"}, {"attention"}, {"audit"}} {
 		require.NotEqual(t, exit.Misused, b.dedup(t, args...).code)
 	}
 	require.Equal(t, before, state())

@@ -43,7 +43,20 @@ type bundle struct {
 
 func setup(t *testing.T, opts *dedup.Options) *bundle {
 	t.Helper()
-	b := &bundle{db: pgtest.New(t)}
+	return setupIn(t, pgtest.New(t), opts)
+}
+
+// setupOn is setup on a database that says on which engine it is.
+func setupOn(t *testing.T, engine string) *bundle {
+	t.Helper()
+	db := pgtest.New(t)
+	db.PlayEngine(t, engine)
+	return setupIn(t, db, nil)
+}
+
+func setupIn(t *testing.T, db *pgtest.DB, opts *dedup.Options) *bundle {
+	t.Helper()
+	b := &bundle{db: db}
 	b.pool = b.db.Pool(t)
 	var err error
 	b.d, err = dedup.New(b.pool, opts)

@@ -48,7 +48,6 @@ func Reset() *cobra.Command {
 			return nil
 		},
 	}, "call", f.run)
-	f.AddOrder(cmd)
 	cmd.Flags().StringVar(&f.reason, "reason", "", "`text` that says why; kept in the audit")
 	cmd.Flags().TimeVar(&f.lookedAt, "created-at", time.Time{}, []string{time.RFC3339Nano}, "`time` at which the record was created, as dedup show writes it")
 	cli.AddActor(cmd, &f.actor)

@@ -18,12 +18,9 @@ type line struct{ Actor, Role, Action, Key, Outcome, Reason string }
 func TestReset(t *testing.T) {
 	t.Parallel()
 
-	for _, opts := range []*dedup.Options{nil, {Order: dedup.ClaimFirst}} {
-		b := setup(t, opts)
+	for _, engine := range []string{"postgres", "other"} {
+		b := setupOn(t, engine)
 		args := []string{"reset", "acme", "refund", "k", "--reason", "INC-42", "--actor", "ada"}
-		if opts != nil {
-			args = append(args, "--claim-first")
-		}
 		created := b.do(t, "k").CreatedAt
 		got := b.dedup(t, append(args, "--created-at", created.Format(time.RFC3339Nano))...)
 		require.Equal(t, exit.OK, got.code, got.errOut)
@@ -97,7 +94,7 @@ func TestThroughPooler(t *testing.T) {
 	for range 3 {
 		b.do(t, "k")
 		for _, args := range [][]string{
-			{"list", "--scope", "acme", "--tool", "refund"}, {"show", "acme", "refund", "k"}, {"show", "acme", "refund", "k", "--claim-first"},
+			{"list", "--scope", "acme", "--tool", "refund"}, {"show", "acme", "refund", "k"},
 			{"stats"}, {"audit"}, {"reset", "acme", "refund", "k", "--reason", "r"},
 		} {
 			got := run(t.Context(), append(args, "--database-url", through)...)

@@ -47,7 +47,6 @@ func Show() *cobra.Command {
 		}
 		return writeCall(cmd.OutOrStdout(), call)
 	})
-	q.AddOrder(cmd)
 	cmd.Flags().BoolVar(&result, "result", false, "show the result, or the refusal, as well")
 	return cmd
 }

@@ -28,8 +28,6 @@ type Query struct {
 	// Limit and After are the page of a list. After is the cursor of the entry before the first one.
 	Limit int
 	After string
-
-	claimFirst bool
 }
 
 // Asks is what a command does with the database that it asks.
@@ -69,11 +67,6 @@ func (q *Query) AddLimit(cmd *cobra.Command, usage string) {
 func (q *Query) AddPage(cmd *cobra.Command) {
 	q.AddLimit(cmd, "how many are listed at most")
 	cmd.Flags().StringVar(&q.After, "after", "", "list what comes after the entry with this `cursor`, which --json writes for each")
-}
-
-// AddOrder adds the flag that says in which order the processes make calls.
-func (q *Query) AddOrder(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&q.claimFirst, "claim-first", false, "the processes that call use Options.Order ClaimFirst")
 }
 
 // AddActor adds the flag that names who acts, which is the system's user where it is not
@@ -117,9 +110,6 @@ func (q *Query) with(cmd *cobra.Command, fn func(db *inspect.Database) error) er
 	}
 	defer pool.Close()
 	opts := &dedup.Options{Schema: q.Schema}
-	if q.claimFirst {
-		opts.Order = dedup.ClaimFirst
-	}
 	db := &inspect.Database{Timeout: q.Timeout}
 	if db.D, err = dedup.New(pool, opts); err == nil {
 		db.Tools, err = external.New(db.D, nil)

@@ -56,7 +56,6 @@ func Command() *cobra.Command {
 	set.StringVar(&s.listen, "listen", "127.0.0.1:0", "`address` to listen on; port 0 is a free one")
 	set.BoolVar(&s.results, "results", false, "show results and refusals as well")
 	set.BoolVar(&s.act, "act", false, "let records be freed and effects resolved")
-	q.AddOrder(cmd)
 	cli.AddActor(cmd, &s.actor)
 	return cmd
 }

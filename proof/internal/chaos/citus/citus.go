@@ -132,14 +132,10 @@ func (a *arm) connect(ctx context.Context, c *cluster) error {
 		if err != nil {
 			return err
 		}
-		order := dedup.LockFirst
-		if i%3 == 2 {
-			order = dedup.ClaimFirst
-		}
 		one := client{}
 		for _, schema := range c.schemas() {
 			one[schema], err = lab.NewClient(pool, &dedup.Options{
-				Schema: schema, Order: order, CommitTimeout: answerWait, IdleTimeout: 5 * time.Second,
+				Schema: schema, CommitTimeout: answerWait, IdleTimeout: 5 * time.Second,
 				Retry: dedup.RetryPolicy{BaseDelay: 2 * time.Millisecond, MaxDelay: 200 * time.Millisecond},
 			})
 			if err != nil {

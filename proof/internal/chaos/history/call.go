@@ -57,8 +57,8 @@ type draw struct {
 }
 
 func (m made) String() string {
-	opts, mode := m.by.D.Options(), m.by.Pool.Config().ConnConfig.DefaultQueryExecMode
-	return fmt.Sprintf("%s of %s (%s, %s, %s)", m.way.Name, m.key, opts.Order, opts.Isolation, mode)
+	mode := m.by.Pool.Config().ConnConfig.DefaultQueryExecMode
+	return fmt.Sprintf("%s of %s (%s)", m.way.Name, m.key, mode)
 }
 
 // draw draws the next call. house is the client of every second call, so that twins meet in one

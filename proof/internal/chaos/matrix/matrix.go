@@ -96,13 +96,13 @@ func (m *matrix) path(ctx context.Context, l *lab.Lab, path string, through func
 	}
 	defer func() { _ = db.Drop(ctx) }()
 	n := 0
-	for _, level := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
-		for _, order := range []dedup.Order{dedup.LockFirst, dedup.ClaimFirst} {
+	{
+		{
 			for _, mode := range lab.Modes {
 				if n++; m.params.Short && (n+int(m.params.Seed%shortShare))%shortShare != 0 {
 					continue
 				}
-				m.cell(ctx, db, cell{m.cells, level, order, mode, through != nil})
+				m.cell(ctx, db, cell{m.cells, mode, through != nil})
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
@@ -123,14 +123,12 @@ func (m *matrix) path(ctx context.Context, l *lab.Lab, path string, through func
 // cell is one combination.
 type cell struct {
 	n      int
-	level  pgx.TxIsoLevel
-	order  dedup.Order
 	mode   pgx.QueryExecMode
 	pooled bool
 }
 
 func (c cell) String() string {
-	return fmt.Sprintf("%s, %s, %s, pooled %t", c.level, c.order, c.mode, c.pooled)
+	return fmt.Sprintf("%s, pooled %t", c.mode, c.pooled)
 }
 
 // cell makes the calls of one combination, every third by DoStatement.
@@ -183,7 +181,7 @@ func (c cell) run(ctx context.Context, db *lab.Database, seed uint64, by func(in
 	var clients [2]*lab.Client
 	for i := range clients {
 		clients[i], err = lab.OpenClient(ctx, db.Proxy.URL(), conns, c.mode, &dedup.Options{
-			Isolation: c.level, Order: c.order, CommitTimeout: commitWait, Retry: lab.Retry(20 * time.Millisecond),
+			CommitTimeout: commitWait, Retry: lab.Retry(20 * time.Millisecond),
 		})
 		if err != nil {
 			return a, nil, err

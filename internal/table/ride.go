@@ -1,0 +1,150 @@
+package table
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/wire"
+)
+
+// Rider is a caller's statement that rides in the pipeline that opens the transaction. It stands
+// behind the gate, which raises where there is nothing to run, so that the server skips it then.
+// The gate decides nothing: the primary key does.
+type Rider struct {
+	Query wire.Query
+	Args  []any
+	// Read reads its rows.
+	Read func(pgx.Rows) error
+	// Stopped is true when the gate has stopped it, Err is why it failed behind the gate.
+	Stopped bool
+	Err     error
+}
+
+// Rides reports whether statements may ride. A claim is waited for inside the server, and tells
+// nothing to the statement behind it.
+func (t *Table) Rides() bool { return !t.Profile.Claims }
+
+// PrepareRiders has the server know what riders need. It leaves nothing open where it fails.
+func (t *Table) PrepareRiders(ctx context.Context, on *wire.Conn, riders ...wire.Query) error {
+	usual := t.usual
+	if len(riders) > 1 {
+		usual = []wire.Query{t.begin.Query, t.many.lock, t.lookUpAll, t.many.gate, t.many.insert, t.Commit}
+	}
+	return on.Prepare(ctx, wire.Distinct(append(riders, usual...))...)
+}
+
+// gate is a statement that raises (no text but 'true' is a boolean).
+func gate(taken, record string) string {
+	return `SELECT (CASE WHEN ` + taken + ` THEN 'tool_dedup: a twin of this call is in flight'
+             WHEN EXISTS (` + record + `) THEN 'tool_dedup: this call has a record' ELSE 'true' END)::boolean`
+}
+
+// manySQL are the statements of a part of a batch.
+type manySQL struct{ lock, gate, insert wire.Query }
+
+// writesMany is writes for many records.
+func writesMany(table string) string {
+	return fmt.Sprintf(`INSERT INTO %s AS held %s
+SELECT r.scope, r.tool, r.key, r.fingerprint, r.arg_digests, CASE WHEN pg_catalog.now() = $1::timestamptz THEN 'done' END, r.result, %s
+  FROM unnest($2::text[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::text[], $8::bigint[], $9::bigint[]) AS r (scope, tool, key, fingerprint, arg_digests, result, keep, forget)
+RETURNING scope, tool, key, created_at`, table, insertColumns,
+		times("(r.keep * interval '1 microsecond')", "(r.forget * interval '1 microsecond')"))
+}
+
+// read reads the gate's answer and the rider's, and closes the pipeline.
+func (r *Rider) read(p *wire.Pipeline) error {
+	opened := !p.Failed()
+	p.Exec() // the gate
+	passed := !p.Failed()
+	p.Rows(r.Read)
+	err := p.Close()
+	switch {
+	case !opened || err == nil:
+		return err
+	case passed:
+		r.Err = err
+		return nil
+	case wire.SQLState(err) == wire.CodeInvalidText:
+		r.Stopped = true
+		return nil
+	}
+	return err
+}
+
+// OpenAll is Open for the calls of a part of a batch. Where the gate has stopped their statements,
+// see tells which of them have a record, Busy for those with a twin in flight. failed is the
+// statement behind the gate that has raised, -1 where none has.
+func (t *Table) OpenAll(ctx context.Context, on *wire.Conn, entries []*Entry, riders []*Rider, see func(n int, s *Seen)) (started time.Time, failed int, err error) {
+	locks := make([]int64, len(entries))
+	for i, e := range entries {
+		locks[i] = e.Lock
+	}
+	scopes, tools, keys := names(entries)
+	p := on.CallersPipeline()
+	p.Begin(&t.begin)
+	p.Queue(t.many.lock, locks)
+	p.Queue(t.lookUpAll, scopes, tools, keys)
+	p.Queue(t.many.gate, scopes, tools, keys, locks)
+	for i, r := range riders {
+		if err := p.QueueArgs(r.Query, r.Args); err != nil {
+			return started, i, err
+		}
+	}
+	p.Send(ctx)
+	var missed string
+	p.Scan(&started, nil, &missed)
+	for n := range strings.FieldsSeq(missed) {
+		i, _ := strconv.Atoi(n)
+		see(i-1, &Seen{Busy: true})
+	}
+	readAll(p, see)
+	p.Exec() // the gate
+	failed = -1
+	for i, r := range riders {
+		before := p.Failed()
+		if p.Rows(r.Read); p.Failed() && !before {
+			failed = i
+		}
+	}
+	return started, failed, p.Close()
+}
+
+// IsStopped reports whether the gate has raised err.
+func IsStopped(err error) bool { return wire.SQLState(err) == wire.CodeInvalidText }
+
+// QueueRecords is QueueRecord for the calls of a part.
+func (t *Table) QueueRecords(p *wire.Pipeline, entries []*Entry, records []*Record, started *time.Time, limit time.Duration) {
+	scopes, tools, keys := names(entries)
+	n := len(entries)
+	fingerprints, digests, results, keep, forget := make([][]byte, n), make([][]byte, n), make([]string, n), make([]int64, n), make([]int64, n)
+	for i, e := range entries {
+		fingerprints[i], digests[i], results[i] = e.Fingerprint[:], e.ArgDigests, records[i].Result
+		keep[i], forget[i] = e.Keep.Microseconds(), e.Forget.Microseconds()
+	}
+	t.startLimit(p, limit)
+	p.Queue(t.many.insert, started, scopes, tools, keys, fingerprints, digests, results, keep, forget)
+	t.endLimit(p, limit)
+}
+
+// ReadRecords is ReadRecord for the calls of a part.
+func ReadRecords(p *wire.Pipeline, entries []*Entry, records []*Record) {
+	var id Identity
+	var at time.Time
+	next := 0 // rows most likely come in order
+	p.Each([]any{&id.Scope, &id.Tool, &id.Key, &at}, func() error {
+		for range entries {
+			i := next % len(entries)
+			if next++; entries[i].Identity == id {
+				records[i].CreatedAt = at
+				records[i].written(entries[i])
+				break
+			}
+		}
+		return nil
+	})
+}
