@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/exit"
 	"github.com/tooldedup/dedup/internal/pgbouncer"
 )
