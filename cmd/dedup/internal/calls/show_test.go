@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/exit"
 )
 
