@@ -3,7 +3,7 @@ module github.com/tooldedup/dedup/oteldedup
 go 1.26.0
 
 require (
-	github.com/jackc/pgx/v5 v5.12.0
+	github.com/jackc/pgx/v5 v5.13.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/stretchr/testify v1.12.1
 	github.com/tooldedup/dedup v0.1.0

@@ -11,6 +11,8 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
 var errUnsendable = errors.New("not to be sent")
 
 type unsendable struct{}

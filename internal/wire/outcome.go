@@ -33,7 +33,7 @@ func (p *Pipeline) Commit(pg *pgconn.PgConn) (Outcome, error) {
 
 // OutcomeOfCommit reads the outcome of a pipeline that ended with COMMIT from the state
 // of the connection after the pipeline was closed. It reads neither the error's text nor
-// pgconn.SafeToRetry: pgx 5.9.0 to 5.12.0 call a lost COMMIT safe to retry (measured).
+// pgconn.SafeToRetry.
 //
 //   - The pipeline could not be prepared: COMMIT was not sent.
 //   - before is true when err came in place of an answer to a statement before COMMIT.

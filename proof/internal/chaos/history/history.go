@@ -46,7 +46,7 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 		bugs: []bug{
 			{"look-up on the loser's snapshot", textbook(loserSnapshot), doubled},
 			{"DO NOTHING and COMMIT in one pipeline", textbook(doNothingThenCommit), doubled},
-			{"a lost COMMIT taken as safe to retry", trustsSafeToRetry, doubled},
+			{"a lost COMMIT taken as rolled back", takesLostForRolledBack, doubled},
 			{"sweep by the client's clock", sweepsTooEarly, doubled},
 			{"cache before the fingerprint", answersFromCache, impossible},
 		},

@@ -140,10 +140,10 @@ func commits(insert string) ending {
 	}
 }
 
-// trustsSafeToRetry believes pgx that nothing has happened, and does not look before it does it again.
-func trustsSafeToRetry(ctx context.Context, c calling) ([]lab.Told, error) {
+// takesLostForRolledBack takes a lost connection for a rollback, and does not look before it runs again.
+func takesLostForRolledBack(ctx context.Context, c calling) ([]lab.Told, error) {
 	answers, err := c.textbook(ctx, true, commits(write))
-	if err != nil && pgconn.SafeToRetry(err) { //nolint:forbidigo // this is the bug
+	if errors.Is(err, pgconn.ErrConnClosed) {
 		return c.textbook(ctx, false, commits(write+` ON CONFLICT (scope, tool, key) DO UPDATE SET result = EXCLUDED.result`))
 	}
 	return answers, err
