@@ -45,7 +45,7 @@ func TestTableRefuses(t *testing.T) {
 		sent     int
 	}{
 		// What a claim cannot write down is not sent.
-		"Claim": {[]answer{is("ch_1")}, func(f *fixture, _ *external.Handle[in, out]) { f.exec(`DROP SEQUENCE tool_effect_fence`) }, nil, "tool_effect_fence", 0},
+		"Claim": {[]answer{is("ch_1")}, func(f *fixture, _ *external.Handle[in, out]) { f.exec(`ALTER TABLE tool_effect RENAME input TO moved`) }, nil, "input", 0},
 		// A table that takes no rows is not asked all the time.
 		"ClaimSilently": {[]answer{is("ch_1")}, func(f *fixture, _ *external.Handle[in, out]) { on(f, "INSERT", "", "") }, dedup.ErrInFlight, "", 0},
 		// An identity could be used anew, if its old row could be deleted.

@@ -383,8 +383,8 @@ func nodesRefused(t *testing.T, e engine) {
 	require.Equal(t, []string{"refused declined"}, other.ledger(1))
 }
 
-// nodesFenceGrows attempts through one node after the other: their sequences have ranges of
-// their own, and the fence of each attempt is higher than the one before.
+// nodesFenceGrows attempts through one node after the other: their clocks differ, and the
+// fence of each attempt is higher than the one before.
 func nodesFenceGrows(t *testing.T, e engine) {
 	on := onNodes(t, e)
 	var fences []int64

@@ -43,15 +43,17 @@ const columnsOrNone = `COALESCE(e.scope, ''), COALESCE(e.tool, ''), COALESCE(e.k
 //
 // All times are those of the database's clock, read before a statement waits for a row: a lease that begins early
 // ends early, and what was due is due still. Citus wants it so, which takes no volatile function in a change of a
-// row, and no sum of a column and an interval but one without a time zone. There each node's sequence has a range
-// of its own, and a row's fence grows all the same.
+// row, and no sum of a column and an interval but one without a time zone.
+//
+// A fence is that time in microseconds, or one more than the row's last fence if that is greater. It has no sequence:
+// replication moves rows and no sequences, and a role would need a privilege on it.
 func words(schema string) *strings.Replacer {
+	const fence = "(extract(epoch FROM clock.t AT TIME ZONE 'UTC') * 1000000)::bigint"
 	const id = "e.scope = $1::text AND e.tool = $2::text AND e.key = $3::text"
 	record := pgx.Identifier{schema, "tool_dedup"}.Sanitize()
 	all := []string{
 		"{effect}", pgx.Identifier{schema, "tool_effect"}.Sanitize(),
 		"{record}", record,
-		"{nextval}", "pg_catalog.nextval('" + quoted(pgx.Identifier{schema, "tool_effect_fence"}.Sanitize()) + "')",
 		"{columns}", columns, "{columns or none}", columnsOrNone,
 		"{now}", "pg_catalog.clock_timestamp()",
 		"{id}", id,
@@ -59,7 +61,7 @@ func words(schema string) *strings.Replacer {
 		"{recorded}", "EXISTS (SELECT FROM " + record + ` AS r
        WHERE r.scope = $1::text AND r.tool = $2::text AND r.key = $3::text AND r.forget_at > clock.t)`,
 		"{forgettable}", "forget_at <= pg_catalog.statement_timestamp() AND due_at IS NULL",
-		"{next}", "GREATEST(clock.next, e.fence + 1)",
+		"{fence}", fence, "{next}", "GREATEST(" + fence + ", e.fence + 1)",
 	}
 	for _, parameter := range []string{"$5", "$6", "$7"} {
 		all = append(all,
@@ -69,8 +71,6 @@ func words(schema string) *strings.Replacer {
 	return strings.NewReplacer(all...)
 }
 
-func quoted(s string) string { return strings.ReplaceAll(s, "'", "''") }
-
 func newStatements(schema string) *statements {
 	text := words(schema).Replace
 	s := &statements{
@@ -78,8 +78,8 @@ func newStatements(schema string) *statements {
        THEN pg_catalog.set_config('synchronous_commit', 'on', true) END`,
 
 		// $7: the lease, $8: what tells the claim from others.
-		claim:  text(look("'running', {nextval}, clock.t + $7::interval, clock.t, clock.t + $7::interval, 1, $8::text")),
-		accept: text(look("'pending', {nextval}, clock.t, NULL, NULL, 0, NULL")),
+		claim:  text(look("'running', {fence}, clock.t + $7::interval, clock.t, clock.t + $7::interval, 1, $8::text")),
+		accept: text(look("'pending', {fence}, clock.t, NULL, NULL, 0, NULL")),
 		read:   text(`SELECT {columns}, {now} FROM {effect} AS e WHERE {id}`),
 		// $1 to $4: the place of the operation before, $5: how many.
 		parked: text(`SELECT {columns}, {now} FROM {effect} AS e
@@ -133,7 +133,7 @@ SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at
 }
 
 // clock comes before a change. A server that crashes must not forget what keeps an attempt from being made again.
-const clock = `WITH clock AS MATERIALIZED (SELECT {now} AS t, {nextval} AS next, session_user::text AS me,
+const clock = `WITH clock AS MATERIALIZED (SELECT {now} AS t, session_user::text AS me,
        (pg_catalog.current_setting('synchronous_commit') <> 'off'
         OR pg_catalog.set_config('synchronous_commit', 'on', true) = 'on') AS lasts)
 `

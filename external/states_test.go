@@ -154,7 +154,7 @@ var events = map[string]struct {
 func insert(t *testing.T, x *Tools, key, columns string) *row {
 	t.Helper()
 	_, err := x.pool.Exec(t.Context(), `INSERT INTO tool_effect (scope, tool, key, state, sent_at, sent_until, due_at, fence, tries, looked, fingerprint, input, created_at, changed_at)
-		SELECT 'acme', 'charge', $1, `+columns+`, nextval('tool_effect_fence'), 1, false, '\x`+fmt.Sprintf("%064x", 7)+`', '"in"', now(), now()`, key)
+		SELECT 'acme', 'charge', $1, `+columns+`, 7, 1, false, '\x`+fmt.Sprintf("%064x", 7)+`', '"in"', now(), now()`, key)
 	require.NoError(t, err)
 	r, err := x.read(t.Context(), table.Identity{Scope: "acme", Tool: "charge", Key: key})
 	require.NoError(t, err)

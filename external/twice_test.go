@@ -40,7 +40,7 @@ func zombie(f *fixture, key string, tool external.Tool[in, out], answer func(try
 	var calls sync.WaitGroup
 	calls.Go(func() { _, _ = h.Do(f.ctx, call(key), in{1}) })
 	<-entered
-	f.exec(`UPDATE tool_effect SET due_at = clock_timestamp(), sent_until = clock_timestamp(), fence = nextval('tool_effect_fence') WHERE key = $1`, key)
+	f.exec(`UPDATE tool_effect SET due_at = clock_timestamp(), sent_until = clock_timestamp(), fence = fence + 1 WHERE key = $1`, key)
 	other.advance(key)
 	meanwhile(second)
 	close(hold)

@@ -28,7 +28,7 @@ func parked(f *fixture, key string, order int) (*external.Handle[in, out], *scri
 func (f *fixture) audited(key string) (lines []string) {
 	f.t.Helper()
 	rows, err := f.pool.Query(f.ctx, `SELECT concat_ws(' ', a.actor, a.action, a.scope, a.tool, a.outcome, a.reason, a.created_at = e.created_at, a.role = session_user)
-		FROM tool_dedup_audit AS a JOIN tool_effect AS e USING (scope, tool, key) WHERE key = $1 ORDER BY a.id`, key)
+		FROM tool_dedup_audit AS a JOIN tool_effect AS e USING (scope, tool, key) WHERE key = $1 ORDER BY a.at`, key)
 	require.NoError(f.t, err)
 	lines, err = pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(f.t, err)
@@ -226,7 +226,7 @@ func TestVerdictWithoutAudit(t *testing.T) {
 	}
 	exec(`CREATE ROLE ` + role)
 	t.Cleanup(func() { exec(`DROP OWNED BY ` + role + `; DROP ROLE ` + role) })
-	exec(`GRANT USAGE ON SCHEMA public TO ` + role + `; GRANT SELECT, INSERT, UPDATE, DELETE ON tool_dedup, tool_effect TO ` + role + `; GRANT USAGE ON SEQUENCE tool_effect_fence TO ` + role)
+	exec(`GRANT USAGE ON SCHEMA public TO ` + role + `; GRANT SELECT, INSERT, UPDATE, DELETE ON tool_dedup, tool_effect TO ` + role)
 	command := process(t, connect(t, f.pool.Config().ConnString(), func(c *pgxpool.Config) {
 		c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, `SET ROLE `+role)

@@ -7,8 +7,6 @@
 -- The row is claimed in one transaction and answered in another, together with the
 -- record in tool_dedup. Every change of it compares the fence, so that of any number of
 -- processes one acts at a time.
-CREATE SEQUENCE tool_effect_fence;
-
 CREATE TABLE tool_effect (
     scope         text        COLLATE "C" NOT NULL,
     tool          text        COLLATE "C" NOT NULL,
@@ -40,12 +38,10 @@ CREATE TABLE tool_effect (
     vacuum_truncate = false
 );
 
-ALTER SEQUENCE tool_effect_fence OWNED BY tool_effect.fence;
-
 COMMENT ON TABLE tool_effect IS 'Calls of write tools that act outside of the database: one row per call, from before it is sent (github.com/tooldedup/dedup/external).';
 COMMENT ON COLUMN tool_effect.scope IS 'Scope, tool and key are those of the call''s record in tool_dedup.';
 COMMENT ON COLUMN tool_effect.state IS 'pending: nothing that was sent has an effect or will have one. running: an attempt may be out. parked: it may have happened, and only a person can say. done: the record has the answer.';
-COMMENT ON COLUMN tool_effect.fence IS 'Number of the act that may change the row. From a sequence, so that none comes twice.';
+COMMENT ON COLUMN tool_effect.fence IS 'Number of the act that may change the row: the database''s clock in microseconds, or one more than the row''s last fence if that is greater. None comes twice.';
 COMMENT ON COLUMN tool_effect.due_at IS 'From here on any process may act; of a running row the end of its lease. NULL: nothing is to be done.';
 COMMENT ON COLUMN tool_effect.sent_at IS 'When the first attempt began. NULL: certainly nothing was sent.';
 COMMENT ON COLUMN tool_effect.sent_until IS 'No attempt sends anything after this. NULL: nothing that was sent may still take effect.';

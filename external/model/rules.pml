@@ -95,7 +95,7 @@
 #ifndef NO_LEASE_CHECK
 #define NO_LEASE_CHECK 0
 #endif
-/* Every row's fence comes from one sequence: it does not begin at 1 with each row. */
+/* Every row's fence comes from the clock: it does not begin at 1 with each row. */
 #ifndef NO_FENCE_SEQUENCE
 #define NO_FENCE_SEQUENCE 0
 #endif

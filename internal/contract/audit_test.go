@@ -21,7 +21,7 @@ type auditLine struct {
 
 func (b *bundle) audit(t *testing.T) []auditLine {
 	t.Helper()
-	rows, err := b.pool.Query(t.Context(), `SELECT actor, role, action, scope, tool, key, outcome, created_at, reason FROM tool_dedup_audit ORDER BY id`)
+	rows, err := b.pool.Query(t.Context(), `SELECT actor, role, action, scope, tool, key, outcome, created_at, reason FROM tool_dedup_audit ORDER BY at`)
 	require.NoError(t, err)
 	lines, err := pgx.CollectRows(rows, pgx.RowToStructByPos[auditLine])
 	require.NoError(t, err)
@@ -216,4 +216,20 @@ func TestBrokenIsAudited(t *testing.T) {
 			})
 		}
 	})
+}
+
+// Rows that were moved without their sequences, as logical replication moves them, stand in
+// nobody's way.
+func TestAuditOfRowsMovedWithoutSequences(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := plain.setup(t, nil)
+	for range 2 {
+		_, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
+		require.NoError(t, err)
+		_, err = f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "wrong answer"})
+		require.NoError(t, err)
+		f.exec(t, `SELECT setval(oid::regclass, 1, false) FROM pg_class WHERE relkind = 'S' AND relname <> 'tool_dedup_version_id_seq'`)
+	}
+	require.Len(t, f.audit(t), 2)
 }

@@ -66,9 +66,9 @@ func optionalTables() []Table {
 	}, {
 		Name: "tool_dedup_audit", Migrations: []int64{4},
 		columns: `
-			id bigint, at timestamp with time zone, actor text, role text, action text COLLATE "C", scope text COLLATE "C",
+			at timestamp with time zone, id uuid, actor text, role text, action text COLLATE "C", scope text COLLATE "C",
 			tool text COLLATE "C", key text COLLATE "C", outcome text COLLATE "C", created_at timestamp with time zone, reason text`,
-		key:     "id",
+		key:     "at, id",
 		without: "nobody can read who freed a record, or which are broken", otherKey: "its lines may not be written",
 		optional: "audit", warning: true,
 	}, {

@@ -116,7 +116,7 @@ func (db *Database) broken(ctx context.Context, scopes []string, limit int) (all
 func stillBroken(scopes []string, limit int) query {
 	args := pgx.NamedArgs{"scopes": scopes}
 	return query{fmt.Sprintf(`SELECT a.scope, a.tool, a.key, max(a.at) AT TIME ZONE 'UTC', max(a.reason), clock_timestamp()
-  FROM (SELECT scope, tool, key, created_at, at, reason FROM {audit} WHERE action = 'broken' AND %s ORDER BY id DESC LIMIT %d) AS a
+  FROM (SELECT scope, tool, key, created_at, at, reason FROM {audit} WHERE action = 'broken' AND %s ORDER BY at DESC, id DESC LIMIT %d) AS a
  CROSS JOIN LATERAL (
        SELECT FROM {dedup} AS r
         WHERE r.scope = a.scope AND r.tool = a.tool AND r.key = a.key

@@ -8,8 +8,8 @@ import (
 
 // AuditLine is a line of the audit, as `dedup audit --json` writes it.
 type AuditLine struct {
-	ID        int64     `json:"-"`
 	At        time.Time `json:"at"`
+	ID        string    `json:"-"`
 	Actor     string    `json:"actor"`
 	Role      string    `json:"role"`
 	Action    string    `json:"action"`
@@ -22,20 +22,22 @@ type AuditLine struct {
 	Entry
 }
 
-func (a *AuditLine) place() place { return place{ID: a.ID} }
+func (a *AuditLine) place() place { return place{At: a.At, ID: a.ID} }
 
 // Audit reads the latest lines, those after a cursor where it is not empty.
 func (db *Database) Audit(ctx context.Context, f *Filter, after string, limit int) (Page[AuditLine], error) {
 	return pageOf(ctx, db, "audit", after, limit, func(r *reader, at place, limit int) (found []AuditLine, rest place, err error) {
-		found, err = collect[AuditLine](r, f.audit(at.ID, limit))
+		found, err = collect[AuditLine](r, f.audit(at, limit))
 		return found, rest, err
 	})
 }
 
-func (f *Filter) audit(before int64, limit int) query {
+func (f *Filter) audit(before place, limit int) query {
 	args := f.args()
-	args["before"] = before
-	return query{fmt.Sprintf(`SELECT id, at AT TIME ZONE 'UTC', actor, role, action, scope, tool, key, outcome, created_at AT TIME ZONE 'UTC', reason, clock_timestamp() FROM {audit}
+	if before.ID != "" {
+		args["at"], args["before"] = before.At, before.ID
+	}
+	return query{fmt.Sprintf(`SELECT at AT TIME ZONE 'UTC', id::text AS line, actor, role, action, scope, tool, key, outcome, created_at AT TIME ZONE 'UTC', reason, clock_timestamp() FROM {audit}
  WHERE %s
- ORDER BY id DESC LIMIT %d`, filtered(args, "id < @before::bigint"), limit), args}
+ ORDER BY at DESC, id DESC LIMIT %d`, filtered(args, "(at, id) < (@at::timestamptz, @before::uuid)"), limit), args}
 }

@@ -28,9 +28,9 @@ func (e *Entry) mark(cursor string) { e.Cursor = cursor }
 // place is where an entry stands in a list. Each list sets what it is ordered by.
 type place struct {
 	List             string
-	ID               int64     `json:",omitempty"`
 	At, Created      time.Time `json:",omitzero"`
 	Scope, Tool, Key string    `json:",omitempty"`
+	ID               string    `json:",omitempty"`
 }
 
 // ErrCursor says that a text is no cursor of the list that was asked for.

@@ -76,6 +76,7 @@ func TestPlans(t *testing.T) {
 	window, from := dueWindow{24 * time.Hour, "IS NOT NULL"}, end.Add(-2*time.Second)
 	key := Filter{Scope: "s0", Tool: "t0", Key: "k00000006"}
 	s1 := []string{"s1"}
+	later := place{At: time.Now(), ID: "00000000-0000-0000-0000-000000000000"}
 	plans := map[string]plan{
 		"List":             {of.query("", "", 101), "tool_dedup_pkey", 400},
 		"ListAfter":        {of.query(after, "", 101), "tool_dedup_pkey", 400},
@@ -99,12 +100,12 @@ func TestPlans(t *testing.T) {
 		"Broken":           {stillBroken(nil, 101), "tool_dedup_pkey", 8000},
 		"BrokenOfScope":    {stillBroken(s1, 101), "tool_dedup_pkey", 8000},
 		"InFlight":         {sessionsInFlight("public", 101), "pg_lock_status", 50},
-		"Audit":            {(&Filter{}).audit(0, 101), "tool_dedup_audit_pkey", 2000},
-		"AuditAfter":       {(&Filter{}).audit(10000, 101), "tool_dedup_audit_pkey", 2000},
-		"AuditOfKey":       {key.audit(0, 101), "tool_dedup_audit_identity", 2000},
-		"AuditOfKeyAfter":  {key.audit(10000, 101), "tool_dedup_audit_identity", 2000},
+		"Audit":            {(&Filter{}).audit(place{}, 101), "tool_dedup_audit_pkey", 2000},
+		"AuditAfter":       {(&Filter{}).audit(later, 101), "tool_dedup_audit_pkey", 2000},
+		"AuditOfKey":       {key.audit(place{}, 101), "tool_dedup_audit_identity", 2000},
+		"AuditOfKeyAfter":  {key.audit(later, 101), "tool_dedup_audit_identity", 2000},
 		// Either index, by the share that these scopes have.
-		"AuditOfScopes": {(&Filter{Scopes: s1}).audit(0, 101), "tool_dedup_audit_", 2000},
+		"AuditOfScopes": {(&Filter{Scopes: s1}).audit(place{}, 101), "tool_dedup_audit_", 2000},
 	}
 	for name, p := range plans {
 		p.require(t, pool, name+" with no statistics")

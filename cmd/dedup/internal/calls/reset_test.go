@@ -74,7 +74,7 @@ func TestAudit(t *testing.T) {
 	b := setup(t, nil)
 	require.Equal(t, outcome{exit.OK, "", "Nothing is written down.\n"}, b.dedup(t, "audit"))
 	b.exec(t, `INSERT INTO tool_dedup_audit (at, actor, role, action, scope, tool, key, outcome, created_at, reason)
-		SELECT now(), 'ada', 'app', 'reset', 's' || n % 2, 't', 'k' || n, 'done', now(), E'a\nb' FROM generate_series(1, 25) n`)
+		SELECT now() + n * interval '1 microsecond', 'ada', 'app', 'reset', 's' || n % 2, 't', 'k' || n, 'done', now(), E'a\nb' FROM generate_series(1, 25) n`)
 	require.Len(t, fine[line](t, b, exit.OK, "audit", "--scope", "s1"), 13)
 	require.Len(t, fine[line](t, b, exit.OK, "audit", "--scope", "s1", "--tool", "t", "--key", "k3"), 1)
 	got := b.dedup(t, "audit", "--limit", "1")
