@@ -22,6 +22,9 @@ type known struct {
 // Hash is that of the key.
 func (k *known) Hash() string { return dedup.KeyHash(k.Key) }
 
+// IsHash reports whether the key looks like the hash of one.
+func (k *known) IsHash() bool { return isHash.MatchString(k.Key) }
+
 func (c *console) showCall(v *visit) error {
 	id, err := v.identity()
 	if err != nil {

@@ -439,7 +439,7 @@ func TestLongLists(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t, pgtest.New(t), time.Minute)
-	b.exec(t, `INSERT INTO tool_dedup SELECT 'acme', 'refund', 'order-' || lpad(n::text, 3, '0'), sha256(''), NULL, 'broken', NULL, timestamptz '2026-01-01', now() + interval '1 day', now() + interval '2 days' FROM generate_series(1, 150) n;
+	b.exec(t, `INSERT INTO tool_dedup SELECT 'acme', 'refund', 'order-' || lpad(n::text, 3, '0'), sha256(''), NULL, 'broken', NULL, now() - interval '1 hour', now() + interval '1 day', now() + interval '2 days' FROM generate_series(1, 150) n;
 		INSERT INTO tool_dedup_audit (at, actor, role, action, scope, tool, key, outcome, created_at, reason)
 		SELECT now() - interval '1 hour' + right(key, 3)::int * interval '1 microsecond', 'app', 'app', 'broken', scope, tool, key, 'broken', created_at, 'why' FROM tool_dedup;
 		INSERT INTO tool_effect (scope, tool, key, state, fence, tries, looked, fingerprint, created_at, changed_at)

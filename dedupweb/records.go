@@ -1,11 +1,14 @@
 package dedupweb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
 	"slices"
 
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/inspect"
 	"github.com/tooldedup/dedup/internal/table"
 )
@@ -17,18 +20,23 @@ const latest = 20
 // tools of which scopes have records.
 type found struct {
 	inspect.Filter
-	Key      string // that is looked for without a scope or a tool
+	// Key is a key, or the hash of one, that is looked for.
+	Key      string
 	Outcomes []string
+	// Missed says why no record is listed for Key.
+	Missed string
 	// Window is how far back those of a tool of a scope are listed by time, the newest first. Without
-	// one they are listed by key.
+	// one they are listed by key, which only visitors get who see keys: the order tells of them.
 	Window  window
 	Records []inspect.Record
-	// Tools have the record with the greatest key of each tool.
+	// Tools have the record with the greatest key of each tool, for those who see keys.
 	Tools []inspect.Record
 	// Next is the address of the page after this one, and More is true where there is one
 	// whose address would show a key.
 	Next string
 	More bool
+	// Found is the key of the call that was looked for.
+	Found string
 	// MoreTools says whether there may be more tools than are listed.
 	MoreTools bool
 }
@@ -60,22 +68,68 @@ func (c *console) showRecords(v *visit) error {
 		return fail(http.StatusBadRequest, "There is no such outcome.")
 	case f.Scope != "" && !v.sees(f.Scope):
 		return fail(http.StatusForbidden, "You may not see this scope.")
-	case f.One() && f.Key != "":
+	case v.r.FormValue("after") != "" && !v.Keys:
+		return fail(http.StatusForbidden, "Only those who may see keys can go on.") // a cursor is not signed: answers to forged ones tell keys
+	case f.One() && f.Key != "" && !isHash.MatchString(f.Key):
 		return v.goTo(call{f.Scope, f.Tool, f.Key, true}.Link())
 	case last != "":
 		if f.Window, known = windowOf(last); !known {
 			return fail(http.StatusBadRequest, "There is no such time to show.")
 		}
-		f.Since = f.Window.span
+	case f.One() && !v.Keys && f.Key == "":
+		f.Window = windows[len(windows)-1]
 	}
+	f.Since = f.Window.span
 	read := c.readLatest
-	if f.One() {
+	switch {
+	case f.One() && f.Key != "":
+		read = c.readHash
+	case f.One():
 		read = c.readPage
 	}
 	if err := read(v.r.Context(), v, f); err != nil {
 		return err
 	}
+	if f.Found != "" {
+		return v.goTo(call{f.Scope, f.Tool, f.Found, true}.Link())
+	}
+	if !v.Keys {
+		slices.SortStableFunc(f.Records, byHash)
+	}
 	return v.page("records", f)
+}
+
+// isHash is the form of a key's hash, which a key may have too.
+var isHash = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// byHash has the newest record first, as lists by time do. Records of one moment are in the order of their hashes,
+// and not of their keys.
+func byHash(a, b inspect.Record) int {
+	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(dedup.KeyHash(a.Key), dedup.KeyHash(b.Key)))
+}
+
+// readHash finds the call whose key has a hash, else the one with the hash as its key. Its page is for those who see keys.
+func (c *console) readHash(ctx context.Context, v *visit, f *found) error {
+	key, there, all, err := c.db.Find(ctx, f.Scope, f.Tool, f.Key)
+	if err != nil {
+		return err
+	}
+	if !there {
+		f.Missed = "No call of this tool in this scope has a key with this hash. Its record may be forgotten, or it did not run."
+		if !all {
+			f.Missed = "No key with this hash was found among the greatest keys that were looked at. There are more records: `dedup list --key-hash` goes on."
+		}
+		return nil
+	}
+	if v.Keys {
+		f.Found = key
+		return nil
+	}
+	page, _, err := c.db.Records(ctx, &inspect.Filter{Scope: f.Scope, Tool: f.Tool, Key: key}, "", 1)
+	if f.Records = page.Entries; len(f.Records) == 0 {
+		f.Missed = "The key with this hash is that of an effect outside of the database that has no answer yet. Attention and In flight list those that need somebody."
+	}
+	return err
 }
 
 // readPage reads the records of a tool of a scope that come after a cursor.
@@ -112,6 +166,12 @@ func (c *console) readLatest(ctx context.Context, v *visit, f *found) (err error
 		}
 		tools, f.MoreTools = append(tools, some.Entries...), some.Next != ""
 	}
-	f.Tools, err = c.db.Greatest(ctx, tools)
-	return err
+	if v.Keys {
+		f.Tools, err = c.db.Greatest(ctx, tools)
+		return err
+	}
+	for _, t := range tools {
+		f.Tools = append(f.Tools, inspect.Record{Scope: t.Scope, Tool: t.Tool})
+	}
+	return nil
 }

@@ -135,16 +135,17 @@ type view struct {
 var texts embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"at":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") },
-	"raw":     func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
-	"percent": func(rate float64) string { return fmt.Sprintf("%.1f %%", 100*rate) },
-	"seconds": func(n float64) string { return inspect.Lasting(time.Duration(n * float64(time.Second))) },
-	"ago":     inspect.Ago,
-	"lasting": inspect.Lasting,
-	"count":   count,
-	"link":    link,
-	"linkof":  linkOf,
-	"tone":    tone,
+	"at":        func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") },
+	"raw":       func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+	"percent":   func(rate float64) string { return fmt.Sprintf("%.1f %%", 100*rate) },
+	"seconds":   func(n float64) string { return inspect.Lasting(time.Duration(n * float64(time.Second))) },
+	"ago":       inspect.Ago,
+	"lasting":   inspect.Lasting,
+	"count":     count,
+	"link":      link,
+	"linkof":    linkOf,
+	"printable": inspect.Printable,
+	"tone":      tone,
 }).ParseFS(texts, "templates/*.html"))
 
 // render writes a page.

@@ -161,7 +161,7 @@ func (f *fixture) until(key string, want external.State) external.Operation {
 // parked are the operations that somebody has to look at.
 func (f *fixture) parked(ctx context.Context) []external.Operation {
 	f.t.Helper()
-	ops, err := f.tools.Parked(ctx, f.pool, external.Operation{}, 1000)
+	ops, err := f.tools.Parked(ctx, f.pool, external.List{Limit: 1000})
 	require.NoError(f.t, err)
 	return ops
 }

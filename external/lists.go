@@ -12,18 +12,32 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// Parked returns the operations that are parked, and those that happened twice, the oldest first: at most limit, which
-// come after one that has the ChangedAt, Scope, Tool and Key of after. The zero Operation comes before all. on is a pool,
-// or a transaction with limits of its own. The error is the database's.
-func (x *Tools) Parked(ctx context.Context, on querier, after Operation, limit int) ([]Operation, error) {
-	return operations(on.Query(ctx, x.sql.parked, after.ChangedAt, after.Scope, after.Tool, after.Key, int64(limit)))
+// List is a page of a list of operations.
+type List struct {
+	// Scopes are those whose operations are listed; nil means all.
+	Scopes []string
+	// OlderThan is how old an operation of [Tools.Open] is at least. [Tools.Parked] does not use it.
+	OlderThan time.Duration
+	// After is the last operation of the page before. The zero Operation comes before all.
+	After Operation
+	// Limit is how many operations the page has at most.
+	Limit int
 }
 
-// Open returns the operations that are older than a time and have no answer, and that nobody has parked: pending and
-// running ones, the oldest first. They are paged as those of [Tools.Parked] are, by CreatedAt, and sorted by the server,
-// since no index is by their age.
-func (x *Tools) Open(ctx context.Context, on querier, after Operation, olderThan time.Duration, limit int) ([]Operation, error) {
-	return operations(on.Query(ctx, x.sql.open, after.CreatedAt, after.Scope, after.Tool, after.Key, int64(limit), olderThan))
+// Parked returns the operations that are parked, and those that happened twice, the oldest first. A page begins after the
+// ChangedAt, Scope, Tool and Key of list.After. on is a pool, or a transaction with limits of its own. The error is the
+// database's.
+func (x *Tools) Parked(ctx context.Context, on querier, list List) ([]Operation, error) {
+	at := list.After
+	return operations(on.Query(ctx, x.sql.parked, at.ChangedAt, at.Scope, at.Tool, at.Key, int64(list.Limit), list.Scopes))
+}
+
+// Open returns the operations that are pending or running, the oldest first. A page begins after the CreatedAt, Scope,
+// Tool and Key of list.After. The server sorts them, since no index is by their age. on and the error are those of
+// [Tools.Parked].
+func (x *Tools) Open(ctx context.Context, on querier, list List) ([]Operation, error) {
+	at := list.After
+	return operations(on.Query(ctx, x.sql.open, at.CreatedAt, at.Scope, at.Tool, at.Key, int64(list.Limit), list.Scopes, list.OlderThan))
 }
 
 func operations(found pgx.Rows, err error) ([]Operation, error) {

@@ -292,7 +292,7 @@ func TestGivenUp(t *testing.T) {
 			_, err := add(f, s.tool(c.tool)).Do(f.ctx, impatient(name), in{1})
 			require.ErrorIs(t, err, dedup.ErrInFlight)
 			listed := func(olderThan time.Duration) bool {
-				open, err := f.tools.Open(f.ctx, f.pool, external.Operation{}, olderThan, 1000)
+				open, err := f.tools.Open(f.ctx, f.pool, external.List{OlderThan: olderThan, Limit: 1000})
 				require.NoError(t, err)
 				return slices.ContainsFunc(open, func(op external.Operation) bool { return op.Key == name })
 			}

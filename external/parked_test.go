@@ -34,15 +34,15 @@ func TestPages(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, pgx.BeginTxFunc(f.ctx, f.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		pagesOf(t, func(op external.Operation) time.Time { return op.ChangedAt }, func(after external.Operation) ([]external.Operation, error) {
-			return f.tools.Parked(f.ctx, tx, after, 7)
+			return f.tools.Parked(f.ctx, tx, external.List{After: after, Limit: 7})
 		})
 		pagesOf(t, func(op external.Operation) time.Time { return op.CreatedAt }, func(after external.Operation) ([]external.Operation, error) {
-			return f.tools.Open(f.ctx, tx, after, 0, 7)
+			return f.tools.Open(f.ctx, tx, external.List{After: after, Limit: 7})
 		})
 		return nil
 	}))
 
-	rows, err := f.pool.Query(f.ctx, "EXPLAIN "+external.ParkedSQL(f.tools), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), "acme", "charge", "p1", 7)
+	rows, err := f.pool.Query(f.ctx, "EXPLAIN "+external.ParkedSQL(f.tools), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), "acme", "charge", "p1", 7, []string(nil))
 	require.NoError(t, err)
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)

@@ -81,15 +81,17 @@ func newStatements(schema string) *statements {
 		claim:  text(look("'running', {fence}, clock.t + $7::interval, clock.t, clock.t + $7::interval, 1, $8::text")),
 		accept: text(look("'pending', {fence}, clock.t, NULL, NULL, 0, NULL")),
 		read:   text(`SELECT {columns}, {now} FROM {effect} AS e WHERE {id}`),
-		// $1 to $4: the place of the operation before, $5: how many.
+		// $1 to $4: the place of the operation before, $5: how many, $6: the scopes, NULL for all.
 		parked: text(`SELECT {columns}, {now} FROM {effect} AS e
  WHERE (e.state = 'parked' OR e.twice IS NOT NULL)
    AND (e.changed_at, e.scope, e.tool, e.key) > ($1::timestamptz, $2::text, $3::text, $4::text)
+   AND ($6::text[] IS NULL OR e.scope = ANY ($6::text[]))
  ORDER BY e.changed_at, e.scope, e.tool, e.key LIMIT $5::bigint`),
-		// $6: the age. What is open is due at some time. It is sorted, since no index is by its age.
+		// $7: the age. What is open is due at some time. It is sorted, since no index is by its age.
 		open: text(`SELECT {columns}, {now} FROM {effect} AS e
- WHERE e.due_at IS NOT NULL AND e.state IN ('pending', 'running') AND e.created_at <= {now} - $6::interval
+ WHERE e.due_at IS NOT NULL AND e.state IN ('pending', 'running') AND e.created_at <= {now} - $7::interval
    AND (e.created_at, e.scope, e.tool, e.key) > ($1::timestamptz, $2::text, $3::text, $4::text)
+   AND ($6::text[] IS NULL OR e.scope = ANY ($6::text[]))
  ORDER BY e.created_at, e.scope, e.tool, e.key LIMIT $5::bigint`),
 		// $1: the tool, $2: how many.
 		due: text(`SELECT {columns}, {now} FROM {effect} AS e

@@ -141,7 +141,7 @@ func TestIncidentBrokenRecord(t *testing.T) {
 	found := i.operator(1, "attention")
 	require.Len(t, found, 1)
 	require.Equal(t, "broken order-7", found[0].Kind+" "+found[0].Key)
-	require.Contains(t, found[0].Do, "dedup reset acme refund order-7")
+	require.Contains(t, found[0].Do, "dedup reset --reason … acme refund order-7")
 	shown := i.operator(0, "show", "acme", "refund", "order-7")
 	require.Equal(t, "broken", shown[0].State)
 	require.EqualValues(t, 2, i.operator(0, "stats", "--by", "outcome")[0].Calls)

@@ -103,7 +103,7 @@ func (db *Database) broken(ctx context.Context, scopes []string, limit int) (all
 		for _, l := range lines {
 			all = append(all, Need{
 				Kind: "broken", Scope: l.Scope, Tool: l.Tool, Key: l.Key, Since: l.At, Note: l.Reason, Now: l.Now,
-				Do: "find out what it did, repair that, then: dedup reset " + Name(l.Scope, l.Tool, l.Key) + " --reason …",
+				Do: "find out what it did, repair that, then: dedup reset --reason … " + Name(l.Scope, l.Tool, l.Key),
 			})
 		}
 		return err
@@ -128,15 +128,10 @@ func stillBroken(scopes []string, limit int) query {
 
 // parked reads the operations that are parked or happened twice, the oldest first.
 func (db *Database) parked(ctx context.Context, scopes []string, limit int) (all []Need, err error) {
-	if scopes != nil {
-		limit = attemptsSearched // of all scopes
-	}
 	err = db.read(ctx, func(r *reader) error {
-		ops, err := db.Tools.Parked(ctx, r.Tx, external.Operation{}, limit)
+		ops, err := db.Tools.Parked(ctx, r.Tx, external.List{Scopes: scopes, Limit: limit})
 		for i := range ops {
-			if op := &ops[i]; seen(scopes, op.Scope) {
-				all = append(all, parkedNeed(op))
-			}
+			all = append(all, parkedNeed(&ops[i]))
 		}
 		return err
 	})
@@ -144,15 +139,14 @@ func (db *Database) parked(ctx context.Context, scopes []string, limit int) (all
 }
 
 func parkedNeed(op *external.Operation) Need {
-	resolve := resolveCommand(op)
-	n := needOf("parked", op, op.ChangedAt, op.Note, "look in the provider's books for "+op.ProviderKey+", then: "+resolve+" …")
+	n := needOf("parked", op, op.ChangedAt, op.Note, "look in the provider's books for "+op.ProviderKey+", then: "+resolveCommand(op, "…"))
 	if op.Verdict != "" {
 		n.Note = "verdict: " + op.Decision()
-		n.Do = "nothing, where a process that has the tool runs Tools.Recover; to replace the verdict: " + resolve + " --overrule …"
+		n.Do = "nothing, where a process that has the tool runs Tools.Recover; to replace the verdict: " + resolveCommand(op, "--overrule …")
 	}
 	if op.Twice != "" {
 		n.Kind, n.Note = "twice", op.Ref+" and "+op.Twice
-		n.Do = "take " + op.Twice + " back at the provider, then: " + resolve + " --cleared …"
+		n.Do = "take " + op.Twice + " back at the provider, then: " + resolveCommand(op, "--cleared …")
 	}
 	return n
 }
@@ -166,7 +160,7 @@ func openForLong(ops []external.Operation) (all []Need) {
 		case op.Verdict != "":
 			all = append(all, needOf("open", op, op.CreatedAt, "verdict: "+op.Decision(), process))
 		default:
-			do := process + ", and what the note says; look in the provider's books for " + op.ProviderKey + ", then: " + resolveCommand(op) + " …"
+			do := process + ", and what the note says; look in the provider's books for " + op.ProviderKey + ", then: " + resolveCommand(op, "…")
 			all = append(all, needOf("open", op, op.CreatedAt, op.Note, do))
 		}
 	}
@@ -178,8 +172,9 @@ func needOf(kind string, op *external.Operation, since time.Time, note, do strin
 	return Need{Kind: kind, Scope: op.Scope, Tool: op.Tool, Key: op.Key, Since: since.UTC(), Note: note, Do: do, Now: op.Now}
 }
 
-func resolveCommand(op *external.Operation) string {
-	return fmt.Sprintf("dedup resolve %s --fence %d", Name(op.Scope, op.Tool, op.Key), op.Fence)
+// resolveCommand is the command that resolves op. flags are what somebody has to fill in.
+func resolveCommand(op *external.Operation, flags string) string {
+	return fmt.Sprintf("dedup resolve --fence %d %s %s", op.Fence, flags, Name(op.Scope, op.Tool, op.Key))
 }
 
 // inFlightFor has the calls that have been in flight for so long, and are not listed as open.

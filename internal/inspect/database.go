@@ -62,7 +62,7 @@ func (db *Database) read(ctx context.Context, fn func(r *reader) error) error {
 	})
 }
 
-// query is a statement with its parameters. It names the tables as {dedup}, {audit} and {stat}, and
+// query is a statement with its parameters. It names the tables as {dedup}, {effect}, {audit} and {stat}, and
 // as {due} when a record is due.
 type query struct {
 	sql  string
@@ -73,7 +73,7 @@ type query struct {
 func (q query) text(schema string) string {
 	table := func(name string) string { return pgx.Identifier{schema, name}.Sanitize() }
 	return strings.NewReplacer(
-		"{dedup}", table("tool_dedup"), "{audit}", table("tool_dedup_audit"), "{stat}", table("tool_dedup_stat"), "{due}", examiner.DueExpression,
+		"{dedup}", table("tool_dedup"), "{effect}", table("tool_effect"), "{audit}", table("tool_dedup_audit"), "{stat}", table("tool_dedup_stat"), "{due}", examiner.DueExpression,
 	).Replace(q.sql)
 }
 

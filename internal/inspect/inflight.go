@@ -38,10 +38,9 @@ func (db *Database) flying(ctx context.Context, scopes []string, limit int) (cal
 		return calls, nil, err
 	}
 	err = db.read(ctx, func(r *reader) (err error) {
-		open, err = db.Tools.Open(ctx, r.Tx, external.Operation{}, 0, attemptsSearched)
+		open, err = db.Tools.Open(ctx, r.Tx, external.List{Scopes: scopes, Limit: attemptsSearched})
 		return err
 	})
-	open = slices.DeleteFunc(open, func(op external.Operation) bool { return !seen(scopes, op.Scope) })
 	for i := range open {
 		if op := &open[i]; op.State == external.Running {
 			n := needOf("in_flight", op, cmp.Or(op.SentAt, op.CreatedAt), "an attempt outside of the database", attemptAction(op))

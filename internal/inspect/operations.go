@@ -57,9 +57,9 @@ func (db *Database) Operations(ctx context.Context, open bool, olderThan time.Du
 		from := external.Operation{Scope: at.Scope, Tool: at.Tool, Key: at.Key, ChangedAt: at.At, CreatedAt: at.Created}
 		var ops []external.Operation
 		if open {
-			ops, err = db.Tools.Open(ctx, r.Tx, from, olderThan, limit)
+			ops, err = db.Tools.Open(ctx, r.Tx, external.List{After: from, OlderThan: olderThan, Limit: limit})
 		} else {
-			ops, err = db.Tools.Parked(ctx, r.Tx, from, limit)
+			ops, err = db.Tools.Parked(ctx, r.Tx, external.List{After: from, Limit: limit})
 		}
 		for i := range ops {
 			found = append(found, OperationOf(&ops[i]))

@@ -65,7 +65,9 @@ func TestPlans(t *testing.T) {
 		  FROM generate_series(1, 60000) n;
 		INSERT INTO tool_dedup_audit (at, actor, role, action, scope, tool, key, outcome, created_at, reason)
 		SELECT now(), 'ada', 'app', CASE WHEN n % 2 = 0 THEN 'reset' ELSE 'broken' END, 's' || n % 2, 't' || n % 3, 'k' || lpad(n::text, 8, '0'), 'done', timestamptz '2026-01-01', 'r'
-		  FROM generate_series(1, 20000) n`)
+		  FROM generate_series(1, 20000) n;
+		INSERT INTO tool_effect (scope, tool, key, state, fence, tries, looked, fingerprint, created_at, changed_at)
+		SELECT 's' || n % 2, 't' || n % 3, 'k' || lpad(n::text, 8, '0'), 'done', n, 0, false, '', now(), now() FROM generate_series(1, 20000) n`)
 	var end time.Time
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT max(expires_at) FROM tool_dedup`).Scan(&end))
 
@@ -102,6 +104,7 @@ func TestPlans(t *testing.T) {
 		"InFlight":         {sessionsInFlight("public", 101), "pg_lock_status", 50},
 		"Audit":            {(&Filter{}).audit(place{}, 101), "tool_dedup_audit_pkey", 2000},
 		"AuditAfter":       {(&Filter{}).audit(later, 101), "tool_dedup_audit_pkey", 2000},
+		"OperationOfHash":  {hash.operation(10000), "tool_effect_pkey", 900},
 		"AuditOfKey":       {key.audit(place{}, 101), "tool_dedup_audit_identity", 2000},
 		"AuditOfKeyAfter":  {key.audit(later, 101), "tool_dedup_audit_identity", 2000},
 		// Either index, by the share that these scopes have.

@@ -16,6 +16,8 @@ const (
 	searched = 20_000
 	// latestSearched is how many are looked at for the latest ones.
 	latestSearched = 2000
+	// findable is how many are looked at for one key.
+	findable = 10 * searched
 )
 
 // Filter is what of a list is read. What is empty is not asked for.
@@ -109,6 +111,43 @@ func (f *Filter) query(after, last string, limit int) query {
 	return query{fmt.Sprintf(`SELECT %s FROM {dedup}
  WHERE %s
  ORDER BY key DESC LIMIT %d`, recordColumns, filtered(args, behind, "key >= @last::text"), limit), args}
+}
+
+// Find finds the call with a key's hash: by its record, else by its operation outside of the database. It looks at
+// findable records and as many operations of the tool, the greatest key first. all is false where there are more: then
+// the call may be one of those.
+func (db *Database) Find(ctx context.Context, scope, tool, hash string) (key string, found, all bool, err error) {
+	f := &Filter{Scope: scope, Tool: tool, KeyHash: hash}
+	after := ""
+	for range findable / searched {
+		page, _, err := db.Records(ctx, f, after, 1)
+		switch {
+		case err != nil:
+			return "", false, false, err
+		case len(page.Entries) > 0:
+			return page.Entries[0].Key, true, true, nil
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	err = db.read(ctx, func(r *reader) (err error) {
+		found, err = r.first(f.operation(findable), &key)
+		return err
+	})
+	if IsMissing(err) {
+		err = nil
+	}
+	return key, found, found || after == "", err
+}
+
+// operation finds the operation with a key's hash.
+func (f *Filter) operation(searched int) query {
+	return query{fmt.Sprintf(`SELECT key FROM (
+       SELECT key FROM {effect}
+        WHERE `+ofTool+`
+        ORDER BY key DESC LIMIT %d) AS last
+ WHERE `+ofHash+` LIMIT 1`, searched), f.args()}
 }
 
 // Latest reads the latest records that are kept as long as those of the Deduper, among those that

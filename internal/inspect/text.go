@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -41,31 +42,58 @@ func Ago(t, now time.Time) string {
 	}
 }
 
-// Name is what commands are given to name a call.
+// Name is what commands are given to name a call, behind their flags.
 func Name(scope, tool, key string) string {
-	return Word(scope) + " " + Word(tool) + " " + Word(key)
+	name := Word(scope) + " " + Word(tool) + " " + Word(key)
+	for _, part := range []string{scope, tool, key} {
+		if strings.HasPrefix(part, "-") {
+			return "-- " + name
+		}
+	}
+	return name
 }
 
 var plain = regexp.MustCompile(`^[\w.:/@%+=,-]+$`)
 
-// Word is a text as a shell reads it.
+// Word is a text as a shell reads it. What cannot be printed is escaped in $'…', which bash, zsh, ksh and a
+// POSIX shell of 2024 read.
 func Word(text string) string {
-	text = Printable(text)
-	if plain.MatchString(text) {
+	switch {
+	case plain.MatchString(text):
 		return text
+	case Printable(text) == text:
+		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	var word strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\'' || r == '\\':
+			word.WriteRune('\\')
+			word.WriteRune(r)
+		case unicode.IsPrint(r):
+			word.WriteRune(r)
+		default:
+			for _, b := range []byte(string(r)) {
+				fmt.Fprintf(&word, `\%03o`, b)
+			}
+		}
+	}
+	return "$'" + word.String() + "'"
 }
 
-// Printable keeps the text of others from steering a terminal.
+// Printable keeps the text of others from steering a terminal, or the order in which a text is read: it shows
+// U+202E as "\u202e". Line breaks and tabs become spaces.
 func Printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
+	var shown strings.Builder
+	for _, r := range text {
+		switch quoted := strconv.QuoteRune(r); {
+		case unicode.IsPrint(r):
+			shown.WriteRune(r)
+		case r <= unicode.MaxASCII && unicode.IsSpace(r):
+			shown.WriteByte(' ')
+		default:
+			shown.WriteString(quoted[1 : len(quoted)-1])
 		}
-		if unicode.IsSpace(r) {
-			return ' '
-		}
-		return unicode.ReplacementChar
-	}, text)
+	}
+	return shown.String()
 }

@@ -1,8 +1,11 @@
 package inspect
 
 import (
+	osexec "os/exec"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 )
@@ -18,6 +21,27 @@ func TestLasting(t *testing.T) {
 	} {
 		require.Equal(t, text, Lasting(d), d)
 	}
+}
+
+// What a name is written as, a shell gives to the command: whatever it begins with, and what
+// cannot be seen in it.
+func TestWord(t *testing.T) {
+	t.Parallel()
+
+	shell, err := osexec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash is not installed")
+	}
+	for _, text := range []string{
+		"order-7", "order 7", "-kY3", "--", "it's", `a\b`, `$(x) "y"`, "a\u202eb", "a\u200bb'", "\u00a0", "\u2028", "ключ", "\ufeff", "é",
+	} {
+		out, err := osexec.CommandContext(t.Context(), shell, "-c", `printf '%s|' `+Name("acme", "refund", text)).Output()
+		require.NoError(t, err, text)
+		require.Equal(t, "acme|refund|"+text+"|", strings.TrimPrefix(string(out), "--|"), Word(text))
+		require.Equal(t, strings.HasPrefix(text, "-"), strings.HasPrefix(Name("acme", "refund", text), "-- "), text)
+		require.Equal(t, -1, strings.IndexFunc(Word(text), func(r rune) bool { return !unicode.IsPrint(r) }), text)
+	}
+	require.Equal(t, `a\u202eb c\x1b`, Printable("a\u202eb\tc\x1b"))
 }
 
 func TestAgo(t *testing.T) {

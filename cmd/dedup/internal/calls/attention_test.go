@@ -36,7 +36,7 @@ func TestAttention(t *testing.T) {
 	got := b.dedup(t, "attention")
 	require.Equal(t, exit.Failed, got.code)
 	require.Equal(t, "dedup: one thing needs attention\n", got.errOut)
-	require.Regexp(t, `^broken: acme refund broken\n  since         .+\)\n  note          .+\n  do            find out what it did, repair that, then: dedup reset acme refund broken --reason …\n$`, got.out)
+	require.Regexp(t, `^broken: acme refund broken\n  since         .+\)\n  note          .+\n  do            find out what it did, repair that, then: dedup reset --reason … acme refund broken\n$`, got.out)
 
 	b.exec(t, `INSERT INTO tool_effect (scope, tool, key, state, fence, tries, looked, fingerprint, created_at, changed_at, ref, twice)
 		VALUES ('acme', 'pay', 'p', 'parked', 7, 0, false, '', now(), now() - interval '2 hours', NULL, NULL),
@@ -45,9 +45,9 @@ func TestAttention(t *testing.T) {
 	release := b.hold(t, "held")
 	all := fine[needed](t, b, exit.Failed, "attention", "--older-than", "0s")
 	require.Equal(t, []string{"broken broken", "parked p", "twice t", "in_flight ", "sweep "}, kinds(all))
-	require.Contains(t, all[1].Do, "dedup resolve acme pay p --fence 7")
+	require.Contains(t, all[1].Do, "dedup resolve --fence 7 … acme pay p")
 	require.Equal(t, "ch_1 and ch_2", all[2].Note)
-	require.Contains(t, all[2].Do, "dedup resolve acme pay t --fence 8 --cleared")
+	require.Contains(t, all[2].Do, "dedup resolve --fence 8 --cleared … acme pay t")
 	require.Positive(t, all[3].PID)
 	require.Contains(t, all[3].Note, "idle in transaction")
 	require.Contains(t, all[3].Do, "pg_terminate_backend")

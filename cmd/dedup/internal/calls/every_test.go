@@ -74,6 +74,7 @@ func TestMisused(t *testing.T) {
 	for _, args := range [][]string{
 		{"attention", "x"}, {"attention", "--limit", "0"}, {"attention", "--older-than", "-1s"},
 		{"audit", "x"}, {"audit", "--key", "k"}, {"audit", "--scope", "s", "--key", "k"}, {"audit", "--limit", "0"},
+		{"show", "acme", "refund"}, {"show", "acme", "refund", "k", "--key-hash", "0123456789abcdef"}, {"show", "acme", "refund", "--key-hash", "0123"},
 		{"list", "--since", "1h"}, {"list", "--scope", "acme", "--outcome", "done"}, {"list", "--tool", "refund", "--key-hash", "0123456789abcdef"},
 		with(refund, "--since", "0"), with(refund, "--since", "-1h"), with(refund, "--since", "soon"), with(refund, "--key-hash", "0123456789ABCDEF"),
 		with(refund, "now"), with(refund, "--outcome", "good"), with(refund, "--limit", "0"), with(refund, "--timeout", "0s"),

@@ -63,7 +63,7 @@ func (l *listing) check(cmd *cobra.Command, _ []string) error {
 	case l.Outcome != "" && !slices.Contains(inspect.Outcomes, l.Outcome):
 		return exit.Usage("--outcome must be one of: %s", strings.Join(inspect.Outcomes, ", "))
 	case l.KeyHash != "" && !keyHash.MatchString(l.KeyHash):
-		return exit.Usage("--key-hash must be 16 hex digits, as the log has them")
+		return notAHash
 	case l.Since == 0 && cmd.Flags().Changed("since"):
 		return exit.Usage("--since must be more than 0")
 	case !l.one() && (l.Outcome != "" || l.KeyHash != "" || l.Since != 0):

@@ -1,13 +1,17 @@
 package calls
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
+	"github.com/tooldedup/dedup/internal/exit"
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
@@ -21,20 +25,42 @@ is shown to members of pg_read_all_stats only.
 With --claim-first the call is looked for as a process with Options.Order ClaimFirst does, by
 a claim that is rolled back; else nothing is written.
 
-` + "`dedup list --key-hash`" + ` finds a call by its key's hash.`
+With --key-hash the call is found by the hash of a log line, a span or an error, in place of its
+KEY: by its record, or by its operation outside of the database. The 200,000 greatest keys of the
+tool are looked at.
+
+A call that is not found did not run, or what it did was rolled back, or it is forgotten.`
 
 // Show returns the command `dedup show`.
 func Show() *cobra.Command {
 	var q cli.Query
 	var result bool
+	var hash string
 	cmd := q.Command(&cobra.Command{
-		Use:   "show SCOPE TOOL KEY",
+		Use:   "show SCOPE TOOL (KEY | --key-hash HASH)",
 		Short: "Show what became of a call",
 		Long:  showLong,
 		Example: `  dedup show acme refund order-7
+  dedup show acme refund --key-hash d860c2f71020f5e9
   dedup show acme refund order-7 --result --json | jq .result`,
-		Args: cobra.ExactArgs(3),
+		Args: cobra.RangeArgs(2, 3),
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			switch {
+			case (len(args) == 3) == (hash != ""):
+				return exit.Usage("which call? Give its KEY, or the --key-hash of it")
+			case hash != "" && !keyHash.MatchString(hash):
+				return notAHash
+			}
+			return nil
+		},
 	}, "call", func(cmd *cobra.Command, db *inspect.Database, args []string) error {
+		if hash != "" {
+			key, err := keyOf(cmd.Context(), db, args[0], args[1], hash)
+			if err != nil {
+				return cli.Explained(db, err)
+			}
+			args = append(args, key)
+		}
 		call, err := db.Call(cmd.Context(), args[0], args[1], args[2])
 		if err != nil {
 			return cli.Explained(db, err)
@@ -47,12 +73,33 @@ func Show() *cobra.Command {
 		}
 		return writeCall(cmd.OutOrStdout(), call)
 	})
+	cmd.Flags().StringVar(&hash, "key-hash", "", "find the call by this `hash` of its key")
 	cmd.Flags().BoolVar(&result, "result", false, "show the result, or the refusal, as well")
 	return cmd
 }
 
+var notAHash = exit.Usage("--key-hash must be 16 hex digits, as the log has them")
+
+// keyOf is the key that has a hash.
+func keyOf(ctx context.Context, db *inspect.Database, scope, tool, hash string) (string, error) {
+	key, found, all, err := db.Find(ctx, scope, tool, hash)
+	switch {
+	case err != nil:
+		return "", err
+	case !found && !all:
+		return "", fmt.Errorf("no key with this hash is among those that were looked at, and there are more: dedup list %s --key-hash %s",
+			"--scope "+inspect.Word(scope)+" --tool "+inspect.Word(tool), hash)
+	case !found:
+		return "", errors.New("no call of this tool in this scope has a key with this hash: it did not run, or what it did was rolled back, or it is forgotten")
+	}
+	return key, nil
+}
+
 func writeCall(out io.Writer, c *inspect.Call) error {
 	text := []string{inspect.Name(c.Scope, c.Tool, c.Key), "state", c.State}
+	if c.State == string(dedup.StateNotFound) && c.Operation == nil {
+		text = append(text, "which means", "no call with exactly these names is recorded: it did not run, or what it did was rolled back, or it is forgotten")
+	}
 	if !c.CreatedAt.IsZero() {
 		text = append(text,
 			"created", moment(c.CreatedAt, c.Now),

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/exit"
 )
 
@@ -38,7 +39,9 @@ func TestShow(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t, nil)
-	require.Equal(t, outcome{exit.OK, "acme refund k\n  state         not found\n", ""}, b.dedup(t, "show", "acme", "refund", "k"))
+	got := b.dedup(t, "show", "acme", "refund", "k")
+	require.Equal(t, exit.OK, got.code)
+	require.Regexp(t, `^acme refund k\n  state         not found\n  which means   no call .+ did not run.+ forgotten\n$`, got.out)
 
 	created := b.do(t, "k").CreatedAt
 	k := b.show(t, "k")
@@ -47,7 +50,7 @@ func TestShow(t *testing.T) {
 	require.Len(t, k.Fingerprint, 64)
 	require.Nil(t, k.Result, "not unless it is asked for")
 	require.JSONEq(t, `"hunter2"`, string(b.show(t, "k", "--result").Result))
-	got := b.dedup(t, "show", "acme", "refund", "k")
+	got = b.dedup(t, "show", "acme", "refund", "k")
 	require.NotContains(t, got.out, "hunter2")
 	require.Contains(t, got.out, "  created       "+created.UTC().Format(time.RFC3339Nano)+" (")
 	require.Contains(t, b.dedup(t, "show", "acme", "refund", "k", "--result").out, `  result        "hunter2"`)
@@ -66,6 +69,14 @@ func TestShow(t *testing.T) {
 		VALUES ('acme', 'refund', 'out', 'parked', 1, 0, false, '', now(), now())`)
 	require.Equal(t, "parked", b.show(t, "out").Operation.State)
 	require.Contains(t, b.dedup(t, "show", "acme", "refund", "out").out, "\noutside of the database: acme refund out\n  state         parked since ")
+
+	for _, key := range []string{"k", "out"} {
+		lines := fine[known](t, b, exit.OK, "show", "acme", "refund", "--key-hash", dedup.KeyHash(key))
+		require.Equal(t, key, lines[0].Key)
+	}
+	got = b.dedup(t, "show", "acme", "refund", "--key-hash", dedup.KeyHash("none"))
+	require.Equal(t, exit.Failed, got.code)
+	require.Contains(t, got.errOut, "or it is forgotten")
 
 	b.exec(t, `DROP TABLE tool_effect, tool_dedup_audit`)
 	require.Equal(t, "done", b.show(t, "k").State, "without the other tables")

@@ -61,14 +61,15 @@ func Command() *cobra.Command {
 }
 
 func (s *serving) run(cmd *cobra.Command, db *inspect.Database, _ []string) error {
-	login := newLogin(dedupweb.Access{Name: s.actor, Keys: true, Results: s.results, Act: s.act})
-	console, err := dedupweb.New(db.D, dedupweb.Options{Access: login.access, Tools: db.Tools})
-	if err != nil {
-		return err
-	}
 	var config net.ListenConfig
 	listener, err := config.Listen(cmd.Context(), "tcp", s.listen)
 	if err != nil {
+		return err
+	}
+	login := newLogin(dedupweb.Access{Name: s.actor, Keys: true, Results: s.results, Act: s.act}, listener.Addr().(*net.TCPAddr).Port)
+	console, err := dedupweb.New(db.D, dedupweb.Options{Access: login.access, Tools: db.Tools})
+	if err != nil {
+		_ = listener.Close()
 		return err
 	}
 	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "http://%s%s\n", listener.Addr(), login.link()); err != nil {

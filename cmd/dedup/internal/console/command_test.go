@@ -99,16 +99,18 @@ func TestConsole(t *testing.T) {
 	require.Equal(t, http.StatusOK, code)
 	require.NotContains(t, text, "hunter2")
 	require.NotContains(t, text, "<form")
-	require.Equal(t, exit.Interrupted, stop())
 
-	link, stop = start(t, "--database-url", db.URL, "--actor", "ada", "--results", "--act")
-	home, _, _ = strings.Cut(link, "/open/")
-	client := browser(t)
-	_, _ = get(t, client, link)
-	_, text = get(t, client, home+call)
+	// A second one in the same browser leaves the first one open.
+	link, stopActing := start(t, "--database-url", db.URL, "--actor", "ada", "--results", "--act")
+	acting, _, _ := strings.Cut(link, "/open/")
+	_, _ = get(t, mine, link)
+	_, text = get(t, mine, acting+call)
 	require.Contains(t, text, "hunter2")
 	require.Contains(t, text, "<form")
+	code, _ = get(t, mine, home+call)
+	require.Equal(t, http.StatusOK, code)
 	require.Equal(t, exit.Interrupted, stop())
+	require.Equal(t, exit.Interrupted, stopActing())
 }
 
 func TestMisuse(t *testing.T) {

@@ -3,6 +3,7 @@ package console
 import (
 	"crypto/rand"
 	"crypto/subtle"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -10,29 +11,28 @@ import (
 	"github.com/tooldedup/dedup/dedupweb"
 )
 
-const (
-	// opening is the path of the link, which ends with a token.
-	opening    = "/open/"
-	cookieName = "dedup_console"
-)
+// opening is the path of the link, which ends with a token.
+const opening = "/open/"
 
 // login lets in the one browser that has opened the link.
 type login struct {
 	allowed dedupweb.Access
 	// token ends the link, and cookie is what that browser has.
 	token, cookie string
-	opened        atomic.Bool
+	// cookieName has the port. A browser sends a cookie to all ports of a machine, and another console may listen on one.
+	cookieName string
+	opened     atomic.Bool
 }
 
-func newLogin(allowed dedupweb.Access) *login {
-	return &login{allowed: allowed, cookie: rand.Text(), token: rand.Text()}
+func newLogin(allowed dedupweb.Access, port int) *login {
+	return &login{allowed: allowed, cookie: rand.Text(), token: rand.Text(), cookieName: fmt.Sprintf("dedup_console_%d", port)}
 }
 
 func (l *login) link() string { return opening + l.token }
 
 // access is that of who has the cookie.
 func (l *login) access(r *http.Request) dedupweb.Access {
-	cookie, err := r.Cookie(cookieName)
+	cookie, err := r.Cookie(l.cookieName)
 	if err != nil || !same(cookie.Value, l.cookie) {
 		return dedupweb.Access{}
 	}
@@ -49,7 +49,7 @@ func (l *login) before(console http.Handler) http.Handler {
 		case r.Method != http.MethodGet || !same(token, l.token) || l.opened.Swap(true):
 			http.Error(w, "This link was opened before, or is another one's. Run dedup console again.", http.StatusForbidden)
 		default:
-			http.SetCookie(w, &http.Cookie{Name: cookieName, Value: l.cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			http.SetCookie(w, &http.Cookie{Name: l.cookieName, Value: l.cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 			w.Header().Set("Cache-Control", "no-store")
 			w.Header().Set("Referrer-Policy", "no-referrer")
 			http.Redirect(w, r, "/", http.StatusSeeOther)

@@ -51,7 +51,7 @@ func (t *trial) drain(ctx context.Context) error {
 // are listed as open. One that is not listed stays open.
 func (t *trial) decide(ctx context.Context, tools *external.Tools) error {
 	book, stuck := t.provider.read()
-	ops, err := tools.Open(ctx, t.db.Pool, external.Operation{}, leases(openLong), 1000)
+	ops, err := tools.Open(ctx, t.db.Pool, external.List{OlderThan: leases(openLong), Limit: 1000})
 	for _, op := range ops {
 		n, _ := strconv.Atoi(op.Key)
 		if !stuck[n] {
