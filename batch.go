@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 	"time"
-
-	"github.com/tooldedup/dedup/internal/table"
-	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // StatementCall is a call and its effect.
@@ -48,7 +44,7 @@ const (
 // DoBatch is DoStatement for many calls: a bulk job, or all the tool calls of one
 // turn. Size calls at a time share two round trips and one commit, in which they
 // are sorted by identity. Each is on its own for all that: a call that fails, was
-// made before or is in flight elsewhere is set apart, the others go without it,
+// made before or is in flight tablesByDatabase is set apart, the others go without it,
 // and every one gets the answer that DoStatement would give it. For all or nothing call
 // [DoTx] in a loop inside [Deduper.BeginFunc].
 //
@@ -121,25 +117,25 @@ func (o *BatchOptions) resolve() (BatchOptions, error) {
 	return opts, nil
 }
 
-// batch is one DoBatch on its way.
+// batch is a DoBatch that is running.
 type batch[R any] struct {
 	parts
-	opts   BatchOptions
-	yield  func(BatchOutcome[R]) bool
-	asked  []Call
-	calls  []*call // of asked; one that cannot be taken has an err
-	values []*R
-	taken  int
-	tally  BatchData
-	began  time.Time
+	opts     BatchOptions
+	yield    func(BatchOutcome[R]) bool
+	requests []Call
+	calls    []*call // of requests; an invalid one has an err
+	values   []*R
+	taken    int
+	tally    BatchData
+	began    time.Time
 }
 
-// take takes one call, and reports whether to go on.
-func (b *batch[R]) take(asked StatementCall) bool {
-	ctx, c := startCall(b.ctx, b.d, "DoBatch", &asked.Call)
+// take takes one call from the iterator. It reports whether to continue.
+func (b *batch[R]) take(from StatementCall) bool {
+	ctx, c := startCall(b.ctx, b.d, "DoBatch", &from.Call)
 	value := new(R)
-	b.asked, b.calls, b.values = append(b.asked, asked.Call), append(b.calls, c), append(b.values, value)
-	if c.err = checkStatement(ctx, c, b.d, &asked.Call, &asked.Statement, value); c.err == nil {
+	b.requests, b.calls, b.values = append(b.requests, from.Call), append(b.calls, c), append(b.values, value)
+	if c.err = checkStatement(ctx, c, b.d, &from.Call, &from.Statement, value); c.err == nil {
 		c.stmt.Args = keptArgs(c.stmt.Args)
 	}
 	if b.taken++; len(b.calls) < b.opts.Size && b.ctx.Err() == nil {
@@ -148,7 +144,7 @@ func (b *batch[R]) take(asked StatementCall) bool {
 	return b.flush()
 }
 
-// flush runs the calls taken so far and hands their outcomes out.
+// flush runs the calls taken so far and yields their outcomes.
 func (b *batch[R]) flush() bool {
 	if len(b.calls) == 0 {
 		return true
@@ -157,13 +153,13 @@ func (b *batch[R]) flush() bool {
 	first := b.taken - len(b.calls)
 	outcomes := make([]BatchOutcome[R], len(b.calls))
 	for i, c := range b.calls {
-		out := BatchOutcome[R]{Index: first + i, Call: b.asked[i]}
+		out := BatchOutcome[R]{Index: first + i, Call: b.requests[i]}
 		out.Result, out.Err = answer(c, *b.values[i], c.err)
 		out.Err = c.end(out.Err)
 		b.tally.count(c, out.Err)
 		outcomes[i] = out
 	}
-	b.asked, b.calls, b.values = b.asked[:0], b.calls[:0], b.values[:0]
+	b.requests, b.calls, b.values = b.requests[:0], b.calls[:0], b.values[:0]
 	if b.opts.Progress != nil {
 		b.tally.Duration = time.Since(b.began)
 		b.opts.Progress(b.tally)
@@ -176,7 +172,7 @@ func (b *batch[R]) flush() bool {
 	return true
 }
 
-// end reports the batch, and ends the spans of calls that a panic has left.
+// end reports the batch. It ends the spans of calls that a panic has left open.
 func (b *batch[R]) end() {
 	for _, c := range b.calls {
 		c.span.abandon()
@@ -187,7 +183,7 @@ func (b *batch[R]) end() {
 	}
 }
 
-// count adds a call that has come to its end.
+// count counts a call that has ended.
 func (e *BatchData) count(c *call, err error) {
 	if e.Calls == 0 {
 		e.Scope, e.Tool = c.Scope, c.Tool
@@ -208,220 +204,4 @@ func (e *BatchData) count(c *call, err error) {
 	case c.rec != nil && (err == nil || errors.Is(err, ErrRefused)):
 		e.Replayed++
 	}
-}
-
-// parts answers the calls of a batch that were taken together. A part is a transaction in which
-// their statements ride. Calls share parts for as long as that goes well; a call that cannot share
-// one runs alone, as DoStatement does.
-type parts struct {
-	ctx context.Context
-	d   *Deduper
-	// alone are the calls that are to run alone. failuresLeft is how many more parts may fail
-	// before all that is left runs alone.
-	alone        []*call
-	failuresLeft int
-}
-
-// minFailures is how many parts may fail at least before the calls that are left run alone. A
-// large batch is allowed as many as a quarter of its calls.
-const minFailures = 3
-
-// run answers every call that was taken without an error. A call whose identity comes a second
-// time gets the answer of the first.
-func (b *parts) run(calls []*call) {
-	firsts := make(map[table.Identity]*call, len(calls))
-	var once, repeats []*call
-	for _, c := range calls {
-		switch {
-		case c.err != nil:
-		case firsts[c.Identity] != nil:
-			repeats = append(repeats, c)
-		default:
-			firsts[c.Identity] = c
-			once = append(once, c)
-		}
-	}
-	// Sorted, so that two batches do not wait for each other crosswise.
-	slices.SortFunc(once, func(a, b *call) int { return a.Compare(b.Identity) })
-	rides := b.d.rides(b.ctx)
-	if !rides || slices.ContainsFunc(once, func(c *call) bool { return c.lookFirst }) {
-		once = b.lookUp(once)
-	}
-	b.alone, b.failuresLeft = nil, max(minFailures, len(once)/4)
-	if !rides {
-		b.alone = once
-	} else {
-		for part := range slices.Chunk(once, table.MaxLocks) { // each call has its lock
-			b.send(part)
-		}
-	}
-	var outage *exhaustion
-	for _, c := range append(b.alone, repeats...) {
-		switch first := firsts[c.Identity]; {
-		case first != c && first.err == nil:
-			c.rec = first.rec
-		case outage != nil && b.ctx.Err() == nil: // all would wait as long, one after the other
-			c.err = c.exhaust(outage)
-		default:
-			c.err = c.do(c.span.ctx)
-			if c.exhausted != nil && c.exhausted.outage {
-				outage = c.exhausted
-			}
-		}
-	}
-}
-
-// send answers the calls of a part. Where one of them makes it fail, that goes alone. The calls
-// before it have proved to go through, and those behind it have not been tried: each is a part of
-// its own.
-func (b *parts) send(part []*call) {
-	for len(part) > 1 && b.failuresLeft >= 0 {
-		v, culprit := b.attempt(part)
-		switch v.kind {
-		case done:
-			for _, c := range part {
-				c.err = c.settle(b.ctx)
-			}
-			return
-		case unknown:
-			for _, c := range part {
-				c.doubt.add(v.err, c.tried)
-			}
-			b.alone = append(b.alone, part...)
-			return
-		}
-		b.failuresLeft--
-		switch rest := part; {
-		case culprit >= 0:
-			b.send(part[:culprit])
-			b.alone = append(b.alone, part[culprit])
-			part = part[culprit+1:]
-			continue
-		case wire.SQLState(v.err) == wire.CodePreparedMissing: // somebody has discarded what was prepared
-			continue
-		case table.IsConflict(v.err):
-			b.lookUp(part)
-			fallthrough
-		case v.kind == found:
-			if rest = b.undone(part); len(rest) < len(part) {
-				part = rest
-				continue
-			}
-		}
-		break // each call finds out why
-	}
-	b.alone = append(b.alone, part...)
-}
-
-// undone are the calls of a part that may go together again. Those with a record are answered by
-// it; those with a twin, and those whose record has to be deleted first, go alone.
-func (b *parts) undone(part []*call) (rest []*call) {
-	for _, c := range part {
-		switch {
-		case c.rec != nil:
-		case c.seen.Busy, c.walks:
-			b.alone = append(b.alone, c)
-		default:
-			rest = append(rest, c)
-		}
-	}
-	return rest
-}
-
-// attempt makes one transaction of a part: found where some have a record or a twin. culprit is
-// the call that made it fail, -1 where that is not known.
-func (b *parts) attempt(part []*call) (v verdict, culprit int) {
-	pooled, err := b.d.acquire(b.ctx)
-	if err != nil {
-		return retry(err), -1
-	}
-	defer b.d.release(b.ctx, pooled)
-	conn := pooled.Conn()
-	if err = b.d.checkTable(b.ctx, conn); err == nil && b.ctx.Err() != nil {
-		err = b.ctx.Err()
-	}
-	if err != nil {
-		wire.DropUnusable(b.ctx, conn, err)
-		return retry(err), -1
-	}
-	now := time.Now()
-	entries, records := make([]*table.Entry, len(part)), make([]*table.Record, len(part))
-	riders, queries := make([]*table.Rider, len(part)), make([]wire.Query, len(part))
-	limit := time.Duration(0)
-	for i, c := range part {
-		c.attempts++
-		c.tried, c.seen = now, table.Seen{}
-		entries[i], records[i], riders[i], queries[i] = &c.Entry, &c.written, &c.stmt.Rider, c.stmt.Query
-		if l := c.recordLimit(); l > 0 && (limit == 0 || l < limit) {
-			limit = l
-		}
-	}
-	on, t := wire.On(conn), b.d.table()
-	if err := t.PrepareRiders(b.ctx, on, queries...); err != nil {
-		culprit = -1
-		if wire.IsRaised(err) {
-			culprit = slices.IndexFunc(queries, func(q wire.Query) bool { return !on.Knows(q) })
-		}
-		wire.DropUnusable(b.ctx, conn, err)
-		return fail(err), culprit
-	}
-	started, failed, err := t.OpenAll(b.ctx, on, entries, riders, func(n int, s *table.Seen) {
-		part[n].seen = *s
-		part[n].lookedUp()
-	})
-	switch {
-	case failed >= 0:
-		if mayBeStale(err) {
-			on.Stale(queries[failed])
-		}
-		wire.DropUnusable(b.ctx, conn, err)
-		return fail(err), failed
-	case table.IsStopped(err):
-		return verdict{kind: found}, -1
-	case err != nil:
-		wire.DropUnusable(b.ctx, conn, err)
-		return fail(err), -1
-	case b.ctx.Err() != nil:
-		return retry(b.ctx.Err()), -1
-	}
-	if err := wire.CheckSession(conn.PgConn()); err != nil {
-		return fail(err), -1
-	}
-	for _, c := range part {
-		c.written = table.NewRecord(&c.Entry, table.Done, c.stmt.row)
-	}
-	p := on.Pipeline()
-	t.QueueRecords(p, entries, records, &started, limit)
-	outcome, err := b.d.sendCommit(b.ctx, conn, p, func() { table.ReadRecords(p, entries, records) })
-	switch outcome {
-	case wire.Committed:
-		return verdict{kind: done}, -1
-	case wire.Unknown:
-		return verdict{kind: unknown, err: err}, -1
-	}
-	wire.DropUnusable(b.ctx, conn, err)
-	return fail(err), -1
-}
-
-// lookUp looks calls up in one round trip and returns those that have no record. Where it
-// fails, whatever comes next meets the same fault and says so.
-func (b *parts) lookUp(part []*call) (rest []*call) {
-	if len(part) > 0 {
-		entries := make([]*table.Entry, len(part))
-		for i, c := range part {
-			entries[i] = &c.Entry
-		}
-		_ = b.d.onConn(b.ctx, func(on *wire.Conn) error {
-			return b.d.table().LookUpAll(b.ctx, on, entries, func(n int, s *table.Seen) {
-				part[n].seen = *s
-				part[n].lookedUp()
-			})
-		})
-	}
-	for _, c := range part {
-		if c.rec == nil {
-			rest = append(rest, c)
-		}
-	}
-	return rest
 }

@@ -49,68 +49,76 @@ type Call struct {
 	LookFirst bool
 }
 
-// call is a Call on its way: what was asked, the attempt at hand, and the answer. One goroutine at
-// a time has it.
+// call is a Call that is being made: the request, the attempt at hand, and the response. One
+// goroutine at a time uses it.
 type call struct {
-	asked
-	answered
-	span span // what is counted of the call, and what tracers see of it
+	request
+	response
+	span span // counts the call and reports it to the tracer
 
-	last    attempt      // the attempt at hand, or the last one
-	tried   time.Time    // when it began
-	seen    table.Seen   // what it has seen of the identity
-	written table.Record // the record that it sent, which counts once it is committed
+	last attempt    // the current attempt, or the last one
+	seen table.Seen // what its look-up has found
+	// written is the record that the next attempt writes. If its Outcome is Refused or Broken, its
+	// Result is the text to record, and no effect runs. Once committed it is the call's answer.
+	written table.Record
 
-	flight   flight // what its followers see of it
+	flight   flight // what followers see of the call while it leads
 	waits    waits
-	doubt    doubt
+	lost     lostCommit
 	attempts int
-	// exhausted is not nil when the attempts are used up.
+	// exhausted is not nil if the attempts are used up.
 	exhausted *exhaustion
 
-	// outcome is what the next attempt records: Done for what the effect returns, or Refused
-	// or Broken, and then it runs no effect and records text.
-	outcome table.Outcome
-	text    string
-	// walks is true when its statement does not ride, but goes in a trip of its own: it cannot be
-	// sent, has failed and may be stale, or what stopped it has to be deleted or found out.
-	walks bool
-	// conflicts counts the writes of a record or claim that a row blocked although no look found
-	// a record.
+	// ownTrip is true if the statement must not ride with the look-up: it cannot be sent, it failed
+	// and may be stale, or the gate stopped it because of a record that has to be deleted first.
+	ownTrip bool
+	// conflicts counts conflicts with a row that no look-up found.
 	conflicts int
-	// renewed counts the connections that were given up in a row because their prepared
-	// statements were gone. Once there are as many as the pool has, a pooler is to blame, and the
-	// call gives up.
+	// renewed counts the connections in a row that were given up because their prepared statements
+	// were gone. If the whole pool is so, a pooler is to blame, and the call fails.
 	renewed int32
-	// discards is true when its effect has discarded what was prepared on its connection, so
-	// that the record's statement is sent as a text.
+	// discards is true if the effect discarded its connection's prepared statements. The record's
+	// statement is sent as a text then.
 	discards bool
-	// endedTx is true when the effect ended its transaction and then panicked.
+	// endedTx is true if the effect ended its transaction and then panicked.
 	endedTx bool
 }
 
-// asked is what the caller wants, checked.
-type asked struct {
+// request is what the caller wants, checked.
+type request struct {
 	d *Deduper
 	table.Entry
 	storeErrors bool
-	// lookFirst is also set by do, where a record is likely.
+	// lookFirst is also set by do, if a record is likely.
 	lookFirst bool
-	// maxWait is at most longestWait; 0: until the context ends.
+	// maxWait is at most longestWait; 0 waits until the context ends.
 	maxWait time.Duration
 
-	// effect is the function to run. Where it is one statement, stmt may ride in its place.
+	// effect is the function to run. If the effect is one statement, stmt may ride in its place.
 	effect effectFunc
 	stmt   boundStatement
+}
+
+// response is how a call ended.
+type response struct {
+	// rec is the record that answers the call, nil if there is none.
+	rec *table.Record
+	// err is the error of a call of a DoBatch that no record answers.
+	err error
+	// executed is true if this call wrote the record, and recovered if the record was found after a
+	// lost COMMIT of this call.
+	executed, recovered bool
+	// cause is the effect's error behind a refusal that this call recorded.
+	cause error
 }
 
 // effectFunc runs the effect and returns the text to record.
 type effectFunc func(ctx context.Context, tx pgx.Tx) (text string, err error)
 
-// startCall makes a call and begins its span, before anything is checked. The context that it
-// returns is the call's.
+// startCall makes a call and begins its span, before anything is checked. It returns the call's
+// context.
 func startCall(ctx context.Context, d *Deduper, function string, from *Call) (context.Context, *call) {
-	c := &call{outcome: table.Done}
+	c := &call{written: table.Record{Outcome: table.Done}}
 	c.Identity = table.Identity{Scope: from.Scope, Tool: from.Tool, Key: from.Key}
 	if ctx != nil && d != nil && d.pool != nil { // else check refuses them
 		c.d = d
@@ -119,8 +127,8 @@ func startCall(ctx context.Context, d *Deduper, function string, from *Call) (co
 	return ctx, c
 }
 
-// check validates what the caller asked for and keeps it, or returns an ErrInvalid. Nothing is sent
-// to the database before this has passed.
+// check checks the caller's request and keeps it, or returns an ErrInvalid. Nothing is sent to the
+// database before.
 func (c *call) check(ctx context.Context, d *Deduper, from *Call) error {
 	if err := d.usable(ctx); err != nil {
 		return err
@@ -138,7 +146,7 @@ func (c *call) check(ctx context.Context, d *Deduper, from *Call) error {
 	if c.maxWait = min(cmp.Or(from.MaxWait, d.opts.MaxWait), longestWait); c.maxWait < 0 {
 		c.maxWait = table.RowTimeout
 	}
-	if known, ok := from.Args.(table.Known); ok {
+	if known := table.KnownOf(ctx, c.Identity); known != nil {
 		c.Fingerprint, c.ArgDigests, c.rec = known.Fingerprint, known.ArgDigests, known.Record
 	} else {
 		var err error
@@ -169,25 +177,25 @@ var (
 	errReentrant = &InvalidError{What: "call", Field: "ctx", Reason: "is that of this very call's effect; a call cannot make itself"}
 )
 
-// found makes a record that was there the answer. In doubt, a record that was written since the
-// call began is most likely the call's: two spans of time are compared, one by the database's
-// clock and one by this machine's, and they may go a little apart.
+// found makes a record that was found the answer. If a COMMIT of the call was lost, a record that was
+// written since the call began is most likely the call's own. One span is by the database's clock
+// and the other by this machine's, so they may differ a little.
 func (c *call) found(rec *table.Record) {
 	c.rec = rec
-	c.recovered = c.doubt.err != nil && rec.Age() <= time.Since(c.span.began)+10*time.Millisecond
+	c.recovered = c.lost.err != nil && rec.Age() <= time.Since(c.span.began)+10*time.Millisecond
 }
 
-// end ends the call's span and returns the answer as its caller gets it.
+// end ends the call's span and returns the error as the caller gets it.
 func (c *call) end(err error) error {
 	if err != nil {
-		err = errorOf(c.Identity, err)
+		err = annotate(c.Identity, err)
 	}
-	c.span.end(&c.answered, c.attempts, c.waits.all, err)
+	c.span.end(&c.response, c.attempts, c.waits.all, err)
 	return err
 }
 
-// answer makes the result of a call that has ended with err, or with a record. value is what its
-// effect has returned.
+// answer returns the result of a call that has ended with err or with a record. value is what its
+// effect returned.
 func answer[R any](c *call, value R, err error) (Result[R], error) {
 	result := Result[R]{Waited: c.waits.all, Attempts: c.attempts, Recovered: c.recovered}
 	if err != nil {
@@ -204,9 +212,8 @@ func answer[R any](c *call, value R, err error) (Result[R], error) {
 	return result, err
 }
 
-// judge says what the call's record answers: nil when its result is the answer, else the error
-// that is. Misuse comes before age, so that a reused key is answered as such as long as the
-// identity is remembered.
+// judge returns nil if the record's result is the answer, else the error that is. A reused key is
+// reported as such for as long as the identity is remembered, also after the result has expired.
 func (c *call) judge() error {
 	switch r := c.rec; {
 	case r.IsBroken():
@@ -232,7 +239,7 @@ func (c *call) judge() error {
 }
 
 // named puts the call's names into an error.
-func (c *asked) named(err Error) *Error {
+func (c *request) named(err Error) *Error {
 	err.Scope, err.Tool, err.KeyHash = c.Scope, c.Tool, KeyHash(c.Key)
 	return &err
 }

@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/internal/canon"
@@ -164,6 +165,7 @@ func TestOptionsDefaults(t *testing.T) {
 	t.Parallel()
 	want := Options{
 		Schema:         "public",
+		Isolation:      pgx.ReadCommitted,
 		Retention:      Retention{Result: 24 * time.Hour, Tombstone: 30 * 24 * time.Hour},
 		Retry:          RetryPolicy{MaxAttempts: 12, BaseDelay: 10 * time.Millisecond, MaxDelay: time.Second},
 		MaxResultBytes: 1 << 20,
@@ -195,7 +197,7 @@ func TestOptionsDefaults(t *testing.T) {
 	t.Run("Given", func(t *testing.T) {
 		t.Parallel()
 		given := Options{
-			Schema: "Über \"x\"", Retention: Retention{Result: time.Second, Tombstone: -1},
+			Schema: "Über \"x\"", Isolation: pgx.Serializable, Retention: Retention{Result: time.Second, Tombstone: -1},
 			MaxWait: -1, Retry: RetryPolicy{MaxAttempts: 1, BaseDelay: 1, MaxDelay: 1}, MaxResultBytes: minMaxResultBytes,
 			CommitTimeout: time.Millisecond, IdleTimeout: time.Millisecond,
 		}
@@ -215,6 +217,9 @@ func TestOptionsRefused(t *testing.T) {
 		"SchemaTooLongInBytes":  {Options{Schema: strings.Repeat("é", 32)}, "Schema"},
 		"SchemaNUL":             {Options{Schema: "a\x00b"}, "Schema"},
 		"SchemaInvalidUTF8":     {Options{Schema: "\xff"}, "Schema"},
+		"IsolationUncommitted":  {Options{Isolation: pgx.ReadUncommitted}, "Isolation"},
+		"IsolationInjected":     {Options{Isolation: "read committed; drop table x"}, "Isolation"},
+		"IsolationCase":         {Options{Isolation: "SERIALIZABLE"}, "Isolation"},
 		"RetentionNegative":     {Options{Retention: Retention{Result: -1}}, "Retention"},
 		"RetentionShort":        {Options{Retention: Retention{Result: time.Millisecond - 1}}, "Retention"},
 		"RetentionEndless":      {Options{Retention: Retention{Result: maxRetention + 1}}, "Retention"},

@@ -97,10 +97,10 @@ type Deduper struct {
 	// found out, those that suit every engine.
 	tables atomic.Pointer[table.Table]
 	// examined is true when the pool's table was found to decide races. home is its database.
-	// elsewhere has the *table.Table of each other database that a caller's transaction was in.
-	examined  atomic.Bool
-	home      string
-	elsewhere sync.Map
+	// tablesByDatabase has the *table.Table of each other database that a caller's transaction was in.
+	examined         atomic.Bool
+	home             string
+	tablesByDatabase sync.Map
 }
 
 // New returns a Deduper that keeps its records in the tool_dedup table of
@@ -169,10 +169,10 @@ func (d *Deduper) usable(ctx context.Context) error {
 // table is the table of the pool's database.
 func (d *Deduper) table() *table.Table { return d.tables.Load() }
 
-// tableOn makes the statements for an engine.
+// tableOn returns the statements for an engine.
 func (d *Deduper) tableOn(engine examiner.Engine) *table.Table {
 	return table.New(table.Options{
-		Schema: d.opts.Schema, Engine: engine, IdleTimeout: d.opts.IdleTimeout,
+		Schema: d.opts.Schema, Engine: engine, Isolation: d.opts.Isolation, IdleTimeout: d.opts.IdleTimeout,
 	})
 }
 
@@ -218,18 +218,18 @@ func (d *Deduper) examineHome(ctx context.Context, conn *pgx.Conn) error {
 
 // checkTableOf is checkTable for the connection of a caller's transaction, which may be in another
 // database than the pool's connections: then that is examined once.
-func (d *Deduper) checkTableOf(ctx context.Context, conn *pgx.Conn) (*table.Table, error) {
-	home := wire.Home(conn)
+func (d *Deduper) checkTableOf(ctx context.Context, on *wire.Conn) (*table.Table, error) {
+	home, conn := on.Home(), on.Conn()
 	if home == d.home {
 		err := d.checkTable(ctx, conn)
 		return d.table(), err
 	}
-	if known, ok := d.elsewhere.Load(home); ok {
+	if known, ok := d.tablesByDatabase.Load(home); ok {
 		return known.(*table.Table), nil
 	}
 	found, err := d.examine(ctx, conn)
 	if err == nil {
-		d.elsewhere.Store(home, found)
+		d.tablesByDatabase.Store(home, found)
 	}
 	return found, err
 }
@@ -250,7 +250,7 @@ func (d *Deduper) examine(ctx context.Context, conn *pgx.Conn) (found *table.Tab
 // reexamine has the next call examine the table again.
 func (d *Deduper) reexamine() {
 	d.examined.Store(false)
-	d.elsewhere.Clear()
+	d.tablesByDatabase.Clear()
 }
 
 // lookFunc is one of the table's ways to look outside a transaction.
@@ -316,7 +316,7 @@ func (d *Deduper) release(ctx context.Context, conn *pgxpool.Conn) {
 
 // explained is err as cleaned returns it, and says more of a missing table or privilege, and of
 // a standby.
-func (d *Deduper) explained(err error) error {
+func (d *Deduper) withHint(err error) error {
 	switch wire.SQLState(err) {
 	case wire.CodeUndefinedTable:
 		return &Error{Answer: ErrSchema, Err: errors.New(examiner.Missing(d.table().Name) + "; `dedup migrate up` makes it")}

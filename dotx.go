@@ -46,7 +46,7 @@ func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect E
 	if err == nil {
 		err = checkTx(tx)
 	}
-	if err == nil && guard.InsideOwn(ctx, c.owner()) {
+	if err == nil && guard.InsideOwn(ctx, c.owner(wire.On(guard.ConnOf(tx)))) {
 		err = errReentrant
 	}
 	if err == nil {
@@ -61,17 +61,17 @@ func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect E
 	return result, c.end(err)
 }
 
-// doTx makes an attempt behind a savepoint of the caller's transaction, another one where a
-// refusal is to be recorded, and at most maxConflicts after a conflict without a record. It
-// takes no part in the process's flights: its record is not committed when it returns.
+// doTx makes an attempt behind a savepoint of the caller's transaction, another one if a refusal is to
+// be recorded, and at most maxConflicts after a conflict without a record. It does not share with the
+// process's other calls: its record is not committed when it returns.
 //
-// It leaves the effect and its record in the transaction, and nothing where the effect fails.
+// It leaves the effect and its record in the transaction, and nothing if the effect fails.
 func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("dedup: %w", contextError(ctx))
 	}
-	conn := guard.ConnOf(tx)
-	there, err := c.d.checkTableOf(ctx, conn)
+	on := wire.On(guard.ConnOf(tx))
+	t, err := c.d.checkTableOf(ctx, on)
 	if err != nil {
 		v := c.unopened(ctx, err)
 		if v.kind == again && wire.SQLState(err) != wire.CodeReadOnly {
@@ -81,8 +81,8 @@ func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
 	}
 	for {
 		c.attempts++
-		c.last = attempt{c: c, table: there, on: wire.On(conn), conn: conn, tx: tx, savepoint: savepointOf(tx), limit: c.maxWait}
-		switch v := c.last.make(ctx, savepoint{&c.last}); v.kind {
+		c.last = attempt{c: c, table: t, on: on, tx: tx, limit: c.maxWait}
+		switch v := c.last.make(ctx, savepoint{&c.last, savepointName(tx)}); v.kind {
 		case again:
 			continue
 		case done:
@@ -96,9 +96,9 @@ func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
 	}
 }
 
-// savepointOf names the savepoint of a call in tx. The name says how deep the call is nested in
-// others' effects, so that no call can take another's savepoint for its own.
-func savepointOf(tx pgx.Tx) string { return "tool_dedup_" + strconv.Itoa(guard.Depth(tx)+1) }
+// savepointName names the savepoint of a call in tx. The name has the depth at which the call is
+// nested in other effects, so that no call takes another's savepoint for its own.
+func savepointName(tx pgx.Tx) string { return "tool_dedup_" + strconv.Itoa(guard.Depth(tx)+1) }
 
 // settleIn makes the record that was just written the call's answer. It is not committed yet.
 func (c *call) settleIn() error {
@@ -112,16 +112,19 @@ func (c *call) settleIn() error {
 	return nil
 }
 
-// savepoint lies in a caller's transaction.
-type savepoint struct{ *attempt }
+// savepoint is a bracket in the caller's transaction.
+type savepoint struct {
+	*attempt
+	name string
+}
 
 func (b savepoint) open(ctx context.Context) error {
-	return b.table.OpenIn(ctx, b.on, b.savepoint, &b.c.Entry, b.limit, &b.c.seen)
+	return b.table.OpenIn(ctx, b.on, b.name, &b.c.Entry, b.limit, &b.c.seen)
 }
 
 // end sends the record and the savepoint's RELEASE.
 func (b savepoint) end(ctx context.Context, p *wire.Pipeline) verdict {
-	p.Ignore(wire.Query{Text: "release savepoint " + b.savepoint})
+	p.Ignore(wire.Query{Text: "release savepoint " + b.name})
 	p.Send(ctx)
 	at := b.readRecord(p)
 	if err := p.Close(); err != nil {
@@ -132,15 +135,15 @@ func (b savepoint) end(ctx context.Context, p *wire.Pipeline) verdict {
 
 func (b savepoint) mend(_ context.Context, err error) { b.on.Renew(err) }
 
-func (b savepoint) free(context.Context) *pgx.Conn {
-	if pg := b.conn.PgConn(); pg.IsClosed() || pg.IsBusy() || pg.TxStatus() != 'I' {
+func (b savepoint) free(context.Context) *wire.Conn {
+	if pg := b.on.PgConn(); pg.IsClosed() || pg.IsBusy() || pg.TxStatus() != 'I' {
 		return nil
 	}
-	return b.conn
+	return b.on
 }
 
 func (b savepoint) look(ctx context.Context, claim bool) error {
-	if err := b.exec(ctx, "rollback to savepoint "+b.savepoint); err != nil {
+	if err := b.exec(ctx, "rollback to savepoint "+b.name); err != nil {
 		return fmt.Errorf("dedup: rolling back to the savepoint: %w", cleaned(err))
 	}
 	err := b.table.LookUp(ctx, b.on, &b.c.Entry, &b.c.seen)
@@ -151,12 +154,12 @@ func (b savepoint) look(ctx context.Context, claim bool) error {
 	return cleaned(err)
 }
 
-// tryClaim claims the identity behind another savepoint, and backs out.
+// tryClaim claims the identity behind another savepoint, and rolls back.
 func (b savepoint) tryClaim(ctx context.Context, s *table.Seen) error {
 	s.Marked = false
-	err := b.table.TryClaimIn(ctx, b.on, b.savepoint, &b.c.Entry, s)
+	err := b.table.TryClaimIn(ctx, b.on, b.name, &b.c.Entry, s)
 	if s.Marked {
-		err = alongside(err, b.backOut(ctx))
+		err = joinErr(err, b.backOut(ctx))
 	}
 	s.Marked = true
 	return cleaned(err)
@@ -164,77 +167,85 @@ func (b savepoint) tryClaim(ctx context.Context, s *table.Seen) error {
 
 func (b savepoint) close(ctx context.Context, v verdict) verdict {
 	v = b.inTx(ctx, v)
-	if v.kind == done || !b.c.seen.Marked || errors.Is(v.err, ErrBroken) || b.conn.IsClosed() {
+	if v.kind == done || !b.c.seen.Marked || errors.Is(v.err, ErrBroken) || b.on.PgConn().IsClosed() {
 		return v
 	}
 	if left := b.backOut(ctx); left != nil {
-		return fail(alongside(v.err, left))
+		return fail(joinErr(v.err, left))
 	}
 	return v
 }
 
-// inTx is what a verdict comes to in a transaction that can only be restarted as a whole.
+// inTx returns what a verdict means in a transaction that can only be restarted as a whole.
 func (b savepoint) inTx(ctx context.Context, v verdict) verdict {
-	state, fresh := wire.SQLState(v.err), b.c.seen.Fresh
+	fresh := b.c.seen.Fresh
 	switch {
 	case v.kind == busy: // it has waited inside Postgres
 		return fail(ErrInFlight)
 	case v.kind == again && (!v.pause || v.conflict && fresh):
 		return v
-	case v.kind == again && state == wire.CodeReadOnly:
+	case v.kind == again && wire.SQLState(v.err) == wire.CodeReadOnly:
 		return fail(fmt.Errorf("dedup: in the caller's transaction: %w", cleaned(v.err)))
 	case v.kind == again, v.conflict && !fresh:
 		return fail(restartTx(cleaned(v.err)))
-	case v.kind == failed && b.failedAt != atOpen && !fresh && !b.readOnly && state != "":
-		return fail(b.lookPast(ctx, v.err))
-	case v.kind == failed && !b.c.seen.Marked && !b.conn.IsClosed() && b.conn.PgConn().TxStatus() == 'E':
+	case v.kind == failed && b.mayHideRecord(ctx, v.err):
+		return fail(b.findNewerRecord(ctx, v.err))
+	case v.kind == failed && !b.c.seen.Marked && !b.on.PgConn().IsClosed() && b.on.PgConn().TxStatus() == 'E':
 		return fail(fmt.Errorf("%w (the transaction is aborted; roll it back)", v.err))
 	}
 	return v
 }
 
-// lookPast finds out whether a record that the transaction's snapshot is too old for is
-// behind cause, an error that the server raised in the effect. It claims the identity and
-// backs out: a claim meets whatever is committed.
-func (b savepoint) lookPast(ctx context.Context, cause error) error {
+// mayHideRecord reports whether a failure may come from a twin whose record the transaction's snapshot
+// is too old to see. The effect may have read what the twin left: so every failure of an effect counts,
+// whatever error it is.
+func (b savepoint) mayHideRecord(ctx context.Context, err error) bool {
+	pg := b.on.PgConn()
+	return !b.c.seen.Fresh && b.failure.at != atOpen && !b.failure.readOnly && ctx.Err() == nil &&
+		!errors.Is(err, ErrBroken) && !pg.IsClosed() && !pg.IsBusy() && pg.TxStatus() != 'I'
+}
+
+// findNewerRecord finds out whether a record that the transaction's snapshot is too old to see caused
+// a failure. It claims the identity and rolls back: a claim meets whatever is committed.
+func (b savepoint) findNewerRecord(ctx context.Context, cause error) error {
 	var seen table.Seen
 	err := b.tryClaim(ctx, &seen)
 	switch {
 	case err == nil && !seen.Busy && !seen.Hidden && !seen.Found:
 		return cause
 	case err == nil || wire.IsTransient(err) || wire.IsConnLost(err):
-		return restartTx(alongside(cleaned(cause), err))
+		return restartTx(joinErr(cleaned(cause), err))
 	default:
-		return alongside(cause, fmt.Errorf("dedup: looking for a newer record: %w", err))
+		return joinErr(cause, fmt.Errorf("dedup: looking for a newer record: %w", err))
 	}
 }
 
-// backOut rolls back to the savepoint and leaves it. It is one text without arguments, which
-// pgx sends in the simple protocol: in an aborted transaction nothing can be prepared.
+// backOut rolls back to the savepoint and releases it. It is one text without arguments, which pgx
+// sends in the simple protocol: in an aborted transaction nothing can be prepared.
 func (b savepoint) backOut(ctx context.Context) error {
-	err := b.exec(ctx, "rollback to savepoint "+b.savepoint+"; release savepoint "+b.savepoint)
+	err := b.exec(ctx, "rollback to savepoint "+b.name+"; release savepoint "+b.name)
 	if err != nil {
 		return fmt.Errorf("dedup: leaving the savepoint: %w", cleaned(err))
 	}
 	return nil
 }
 
-// exec goes on after the caller's context has ended. A connection that is still busy with a
-// result set cannot be rolled back: it is closed, so that nothing of the transaction can be
-// committed.
+// exec sends sql even if the caller's context has ended. It closes a connection that still has a
+// result set open, because that cannot be rolled back: nothing of the transaction can be committed
+// then.
 func (b savepoint) exec(ctx context.Context, sql string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wire.RollbackTimeout)
 	defer cancel()
-	if b.conn.PgConn().IsBusy() {
-		_ = b.conn.Close(ctx)
+	if b.on.PgConn().IsBusy() {
+		_ = b.on.Conn().Close(ctx)
 	}
-	_, err := b.conn.Exec(ctx, sql)
+	_, err := b.on.Conn().Exec(ctx, sql)
 	return err
 }
 
 func restartTx(err error) error { return &Error{Answer: ErrRestartTx, Err: err} }
 
-// checkTx reports whether tx can be worked in.
+// checkTx returns an ErrInvalid if a call cannot be made in tx.
 func checkTx(tx pgx.Tx) error {
 	invalid := func(reason string) error { return invalid("tx", "%s", reason) }
 	if tx == nil {

@@ -42,7 +42,7 @@ func FuzzDurations(f *testing.F) {
 			keep, forget := r.ages()
 			require.Positive(t, keep)
 			require.GreaterOrEqual(t, forget, keep)
-			require.NotPanics(t, func() { (&doubt{}).provable(forget) })
+			require.NotPanics(t, func() { (&lostCommit{}).provable(forget) })
 		}
 		if first >= 0 {
 			require.LessOrEqual(t, jitter(first), first)

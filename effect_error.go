@@ -12,9 +12,9 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// errorOf returns an error as the call of an identity answers it: with the call's names, where it is
+// annotate returns an error as the call of an identity answers it: with the call's names, where it is
 // the library's. The effect's errors stay as they are, and so do refusals.
-func errorOf(of table.Identity, err error) error {
+func annotate(of table.Identity, err error) error {
 	switch typed := err.(type) {
 	case nil, *toolError, *RefusedError:
 		return err
@@ -112,8 +112,8 @@ func (e *effectError) As(target any) bool {
 	return errors.As(e.err, target)
 }
 
-// alongside returns err, and what else went wrong beside it.
-func alongside(err, other error) error {
+// joinErr returns err, and what else went wrong beside it.
+func joinErr(err, other error) error {
 	switch {
 	case err == nil:
 		return other

@@ -71,7 +71,7 @@ type RefusedError struct {
 	CreatedAt time.Time
 
 	err error
-	in  *pgx.Conn // in whose transaction DoTx has found or left the record; nil elsewhere
+	in  *pgx.Conn // in whose transaction DoTx has found or left the record; nil tablesByDatabase
 }
 
 // Error implements error.

@@ -61,11 +61,11 @@ func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, 
 	}
 	id := table.Identity{Scope: scope, Tool: tool, Key: key}
 	if err := checkIdentity(id); err != nil {
-		return Status{}, errorOf(id, err)
+		return Status{}, annotate(id, err)
 	}
 	var seen table.Seen
 	if err := d.look(ctx, d.observer(id), &seen, (*table.Table).Probe); err != nil {
-		return Status{}, errorOf(id, fmt.Errorf("dedup: looking up: %w", d.explained(err)))
+		return Status{}, annotate(id, fmt.Errorf("dedup: looking up: %w", d.withHint(err)))
 	}
 	switch {
 	case seen.Found:

@@ -3,6 +3,8 @@ package dedup
 import (
 	"time"
 	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Options configure a [Deduper]. A nil *Options and every zero field mean the
@@ -12,6 +14,12 @@ type Options struct {
 	// names it, so that neither search_path nor a temporary table of the same
 	// name can lead a record astray.
 	Schema string
+
+	// Isolation is the level of the transactions that Do, DoStatement and DoBatch open. Default
+	// pgx.ReadCommitted, whatever the database's default is. pgx.RepeatableRead and
+	// pgx.Serializable give the same answers. A twin that arrives during the race runs an effect
+	// that is rolled back more often then.
+	Isolation pgx.TxIsoLevel
 
 	// Retention is the default of the fields that Call.Retention leaves zero. Its own default is
 	// 24 hours, then tombstones for 30 days.
@@ -99,6 +107,12 @@ func (o *Options) resolve() (Options, error) {
 	// The server cuts longer names, and two that are cut can become one.
 	if len(opts.Schema) > 63 || !utf8.ValidString(opts.Schema) || containsNUL(opts.Schema) {
 		return refuse("Schema", "must be a valid name of at most 63 bytes")
+	}
+	setDefault(&opts.Isolation, pgx.ReadCommitted)
+	switch opts.Isolation {
+	case pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable:
+	default:
+		return refuse("Isolation", "unknown level %q; use pgx.ReadCommitted, pgx.RepeatableRead or pgx.Serializable", opts.Isolation)
 	}
 	retention, problem := opts.Retention.resolve(Retention{Result: defaultResult, Tombstone: defaultTombstone})
 	if problem != "" {

@@ -46,7 +46,7 @@ func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts Reset
 		freed, audited, err = d.reset(ctx, id, opts)
 	}
 	if err != nil {
-		return false, errorOf(id, err)
+		return false, annotate(id, err)
 	}
 	if trace := d.opts.Tracer; trace != nil {
 		call := CallData{Func: "Reset", Scope: scope, Tool: tool, Key: key, KeyHash: KeyHash(key), Attrs: AttrsOf(ctx)}
@@ -76,7 +76,7 @@ func (d *Deduper) reset(ctx context.Context, id table.Identity, opts ResetOption
 	case errors.Is(err, table.ErrMayNotAudit):
 		return false, false, fmt.Errorf("dedup: resetting: %w", cleaned(err))
 	case err != nil:
-		return false, false, fmt.Errorf("dedup: resetting: %w", d.explained(err))
+		return false, false, fmt.Errorf("dedup: resetting: %w", d.withHint(err))
 	}
 	return freed, audited, nil
 }

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"time"
 	"unicode/utf8"
 
 	"github.com/tooldedup/dedup/internal/canon"
-	"github.com/tooldedup/dedup/internal/table"
 )
 
 // Result is what a call answers, and how it came by it. Beside an error that a
@@ -40,19 +40,6 @@ type Result[R any] struct {
 	// only met a twin at its start is not counted; 0 when the answer was taken over from a twin
 	// or looked up first. Recording a refusal takes one of its own.
 	Attempts int
-}
-
-// answered is how a call was answered.
-type answered struct {
-	// rec is the record that answers it, nil where there is none.
-	rec *table.Record
-	// err is the error of a call of a DoBatch that no record answers.
-	err error
-	// executed is true when this call wrote the record, recovered when it was found after a
-	// COMMIT of this call whose answer was lost.
-	executed, recovered bool
-	// cause is the effect's error behind a refusal that this call recorded.
-	cause error
 }
 
 // encodeResult returns the text that records value.
@@ -93,12 +80,50 @@ func checkStorable(text []byte, max int) error {
 	return nil
 }
 
-// decodeStored is decodeResult for a text that is in the table already.
+// decodeStored is decodeResult for a text that is in the table already. It returns an ErrInvalid with
+// the text if that does not fit R.
 func decodeStored[R any](text string) (value R, err error) {
-	if err := decodeResult([]byte(text), &value); err != nil {
-		return value, &InvalidError{What: "result", Reason: "is recorded, because the call ran, and does not fit the caller's type", Stored: json.RawMessage(text), Err: errors.Unwrap(err)}
+	err = decodeResult([]byte(text), &value)
+	if err == nil && !fitsNothing[R](value, text) {
+		return value, nil
 	}
-	return value, nil
+	return value, &InvalidError{What: "result", Reason: "is recorded, because the call ran, and does not fit the caller's type", Stored: json.RawMessage(text), Err: errors.Unwrap(err)}
+}
+
+// fitsNothing reports whether none of the names of a stored object is a field of the struct R, or of
+// the struct that R points to. encoding/json decodes such an object into a zero value without an
+// error: a renamed, nested or unrelated type would be answered with blanks.
+func fitsNothing[R any](value R, text string) bool {
+	t, v := reflect.TypeFor[R](), reflect.ValueOf(value)
+	if t.Kind() == reflect.Pointer && !v.IsNil() {
+		t, v = t.Elem(), v.Elem()
+	}
+	if t.Kind() != reflect.Struct || t.NumField() == 0 || !v.IsZero() || decodesItself(t) {
+		return false
+	}
+	var names map[string]json.RawMessage
+	if json.Unmarshal([]byte(text), &names) != nil || len(names) == 0 {
+		return false
+	}
+	for name, part := range names {
+		one, err := json.Marshal(map[string]json.RawMessage{name: part})
+		if err != nil {
+			return false
+		}
+		d := json.NewDecoder(bytes.NewReader(one))
+		d.DisallowUnknownFields() // the only error left: the whole text was decoded before
+		if d.Decode(reflect.New(t).Interface()) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// decodesItself reports whether a type has a method by which encoding/json decodes it.
+func decodesItself(t reflect.Type) bool {
+	_, v1 := reflect.PointerTo(t).MethodByName("UnmarshalJSON")
+	_, v2 := reflect.PointerTo(t).MethodByName("UnmarshalJSONFrom")
+	return v1 || v2
 }
 
 // decodeResult reads a recorded text into a caller's own value, whatever was in

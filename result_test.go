@@ -249,6 +249,53 @@ func TestReplayIntoAnotherType(t *testing.T) {
 	})
 }
 
+// TestReplayIntoAnUnrelatedType: a stored object of which nothing fits is no blank success.
+func TestReplayIntoAnUnrelatedType(t *testing.T) {
+	t.Parallel()
+
+	type renamed struct{ NoteID int }
+	type nested struct {
+		Note struct{ ID int }
+	}
+	type partly struct {
+		ID   int    `json:"id"`
+		More string `json:"more"`
+	}
+	const stored = `{"id":0,"title":""}`
+	refuses := func(err error) {
+		t.Helper()
+		var bad *InvalidError
+		require.ErrorAs(t, err, &bad)
+		require.Equal(t, stored, string(bad.Stored))
+	}
+	_, err := decodeStored[renamed](stored)
+	refuses(err)
+	_, err = decodeStored[*renamed](stored)
+	refuses(err)
+	_, err = decodeStored[nested](stored)
+	refuses(err)
+
+	fits := func(err error) { t.Helper(); require.NoError(t, err) }
+	_, err = decodeStored[partly](stored)
+	fits(err)
+	_, err = decodeStored[*partly](stored)
+	fits(err)
+	_, err = decodeStored[*partly]("null")
+	fits(err)
+	_, err = decodeStored[renamed]("{}")
+	fits(err)
+	_, err = decodeStored[struct{}](stored)
+	fits(err) // who asks for nothing misses nothing
+	_, err = decodeStored[ownDecoding](stored)
+	fits(err)
+	_, err = decodeStored[map[string]any](stored)
+	fits(err)
+}
+
+type ownDecoding struct{ n int }
+
+func (*ownDecoding) UnmarshalJSON([]byte) error { return nil }
+
 func TestResultSize(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{minMaxResultBytes, 1 << 20} {
@@ -328,44 +375,44 @@ func TestErrorOf(t *testing.T) {
 	own := errors.New("no such seat")
 	book, outer := table.Identity{Scope: "acme", Tool: "book", Key: "k"}, table.Identity{Scope: "acme", Tool: "outer", Key: "k"}
 	for _, err := range []error{nil, &RefusedError{Message: "dedup: sold out"}} {
-		require.Equal(t, err, errorOf(book, err))
+		require.Equal(t, err, annotate(book, err))
 	}
 	for _, err := range []error{own, errors.New("dedup: no such seat"), fmt.Errorf("booking: %w", pgx.ErrNoRows)} { // the text does not say whose it is
-		require.Same(t, err, errorOf(book, byEffect(err)))
+		require.Same(t, err, annotate(book, byEffect(err)))
 	}
 	for _, answer := range answers() { // of another call
-		require.NotErrorIs(t, errorOf(book, byEffect(fmt.Errorf("booking: %w", answer))), answer)
-		err := errorOf(book, byEffect(&Error{Answer: answer, Err: own}))
+		require.NotErrorIs(t, annotate(book, byEffect(fmt.Errorf("booking: %w", answer))), answer)
+		err := annotate(book, byEffect(&Error{Answer: answer, Err: own}))
 		require.NotErrorIs(t, err, answer)
 		require.ErrorIs(t, err, own)
 		require.NotErrorAs(t, err, new(*Error))
 		require.NotErrorAs(t, err, new(*RefusedError))
 	}
 	shared := &Error{Answer: ErrAttemptsExhausted, Attempts: 3, Err: own}
-	for _, err := range []error{errorOf(book, shared)} {
-		require.Same(t, err, errorOf(outer, err))
+	for _, err := range []error{annotate(book, shared)} {
+		require.Same(t, err, annotate(outer, err))
 		require.Contains(t, err.Error(), `tool "book"`)
 	}
 	require.Empty(t, shared.Tool, "it is the answer of other calls too")
-	require.EqualError(t, errorOf(book, shared), `dedup: tool "book": gave up after 3 attempts, nothing was committed (key `+KeyHash("k")+`): no such seat`)
-	named := errorOf(book, ErrInFlight)
+	require.EqualError(t, annotate(book, shared), `dedup: tool "book": gave up after 3 attempts, nothing was committed (key `+KeyHash("k")+`): no such seat`)
+	named := annotate(book, ErrInFlight)
 	require.EqualError(t, named, `dedup: tool "book": a twin of this call is in flight; call again with the same key`)
 	require.ErrorIs(t, named, ErrInFlight)
-	require.Equal(t, named, errorOf(outer, named))
+	require.Equal(t, named, annotate(outer, named))
 	for _, tool := range []string{"", "a\nb"} {
-		require.Equal(t, ErrInFlight, errorOf(table.Identity{Tool: tool}, ErrInFlight))
-		require.Empty(t, errorOf(table.Identity{Tool: tool}, shared).(*Error).Tool)
+		require.Equal(t, ErrInFlight, annotate(table.Identity{Tool: tool}, ErrInFlight))
+		require.Empty(t, annotate(table.Identity{Tool: tool}, shared).(*Error).Tool)
 	}
 	var misuse *InvalidError
-	require.ErrorAs(t, errorOf(book, fmt.Errorf("%w (more)", guard.ErrTxControl)), &misuse)
+	require.ErrorAs(t, annotate(book, fmt.Errorf("%w (more)", guard.ErrTxControl)), &misuse)
 	require.Equal(t, "effect", misuse.What)
 
 	// An ended context and a fault that passes stay what they are, whatever lies behind
 	// the aborted transaction.
 	deadlock := fmt.Errorf("%w: %w", guard.ErrTxAborted, sqlError("40P01"))
 	for _, err := range []error{deadlock, fmt.Errorf("dedup: before another attempt: %w: %w", context.DeadlineExceeded, deadlock)} {
-		require.NotErrorAs(t, errorOf(book, err), &misuse)
-		require.True(t, IsRetryable(errorOf(book, err)), err)
+		require.NotErrorAs(t, annotate(book, err), &misuse)
+		require.True(t, IsRetryable(annotate(book, err)), err)
 	}
 }
 

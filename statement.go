@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"fmt"
 	"reflect"
 	"strings"
 	"time"
@@ -89,19 +90,39 @@ func checkStatement[R any](ctx context.Context, c *call, d *Deduper, call *Call,
 	return nil
 }
 
-// rowTo reads the row of a statement.
+// rowTo reads the row of a statement. A column that R has no field for, or two columns of one name,
+// are an ErrInvalid.
 func rowTo[R any](row pgx.CollectableRow) (value R, err error) {
-	if m, ok := any(&value).(*map[string]any); ok {
-		*m, err = pgx.RowToMap(row)
-	} else if t := reflect.TypeFor[R](); t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() || reflect.PointerTo(t).Implements(reflect.TypeFor[sql.Scanner]()) {
+	t := reflect.TypeFor[R]()
+	switch m, isMap := any(&value).(*map[string]any); {
+	case isMap:
+		if err = checkNames(row); err == nil {
+			*m, err = pgx.RowToMap(row)
+		}
+	case t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() || reflect.PointerTo(t).Implements(reflect.TypeFor[sql.Scanner]()):
 		value, err = pgx.RowTo[R](row)
-	} else {
-		value, err = pgx.RowToStructByNameLax[R](row)
+	default:
+		if err = checkNames(row); err == nil {
+			value, err = pgx.RowToStructByNameLax[R](row)
+		}
 	}
 	if err != nil {
-		err = invalidResult(err, "does not fit the row")
+		err = invalidResult(err, "does not fit the row; columns take the fields of their names, or of their `db` tags (`json` tags do not count)")
 	}
 	return value, err
+}
+
+// checkNames refuses two columns of one name: one of the values would be lost.
+func checkNames(row pgx.CollectableRow) error {
+	columns := row.FieldDescriptions()
+	for i, c := range columns {
+		for _, before := range columns[:i] {
+			if before.Name == c.Name {
+				return fmt.Errorf("the row has two columns %q", c.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // boundStatement is a Statement that is ready to be sent.

@@ -154,7 +154,7 @@ func (s *span) about() CallData {
 }
 
 // end ends the span of a call that returns err. a is nil where the call has panicked.
-func (s *span) end(a *answered, attempts int, waited time.Duration, err error) {
+func (s *span) end(a *response, attempts int, waited time.Duration, err error) {
 	if s.stats == nil || s.ended {
 		return
 	}
@@ -180,7 +180,7 @@ func (s *span) abandon() { s.end(nil, 0, 0, errPanicked) }
 
 // outcomeOf says how a call ended, by the answer that its caller gets. a is nil where the call
 // has panicked.
-func outcomeOf(a *answered, err error) Outcome {
+func outcomeOf(a *response, err error) Outcome {
 	switch typed := err.(type) {
 	case nil:
 		return recorded(a, OutcomeExecuted, OutcomeReplayed)
@@ -207,7 +207,7 @@ func outcomeOf(a *answered, err error) Outcome {
 }
 
 // recorded is the outcome of a call that was answered by a record.
-func recorded(a *answered, executed, replayed Outcome) Outcome {
+func recorded(a *response, executed, replayed Outcome) Outcome {
 	switch {
 	case a == nil || a.rec == nil: // err is another call's answer, passed on by the effect
 		return OutcomeError

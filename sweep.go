@@ -118,7 +118,7 @@ func (d *Deduper) sweep(ctx context.Context, o SweepOptions, statsErr error) (Sw
 	start := time.Now()
 	total, err := d.sweepBatches(ctx, o)
 	if err != nil {
-		err = fmt.Errorf("dedup: sweeping: %w", d.explained(err))
+		err = fmt.Errorf("dedup: sweeping: %w", d.withHint(err))
 	}
 	if trace := d.opts.Tracer; trace != nil {
 		trace.TraceEvent(ctx, SweptData{SweepResult: total, Duration: time.Since(start), Err: err, StatsErr: statsErr})

@@ -152,7 +152,7 @@ type RetriedData struct {
 // where they differ. Key and KeyHash are empty.
 type BatchData struct {
 	CallData
-	// Calls is all of them: those that ran their effect, those that were answered
+	// Calls is all of them: those that ran their effect, those that were response
 	// from a record, and those that got an error. A refusal counts as an error
 	// and as what it was besides.
 	Calls, Executed, Replayed, Failed int64

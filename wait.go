@@ -10,30 +10,38 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// A call waits for its twins here: in do for those of this process, in memory, and in poll for
-// those of other processes. Three statements wait inside Postgres: DoTx's for the lock or the claim
-// (table.OpenIn), and the record's own, for as long as recordLimit allows.
+// This file has the two ways to wait for a twin. do waits in memory for a twin in this process.
+// poll asks the table, again and again, for a twin in another process; it holds no connection
+// between two looks. Waiting inside Postgres is in internal/table.
 
-// flights are the calls of this process that are on their way: of those with one identity one
-// leads, and the others wait for its end in memory.
+// flights maps an identity to its leader. The first call of an identity leads and runs; later
+// calls of this process follow and wait for its answer.
 type flights struct {
 	mu sync.Mutex
 	m  map[table.Identity]*flight
 }
 
-// flight is what the followers of a leader see of it.
+// flight is what followers see of their leader. The leader writes rec, asOf and exhausted before
+// done is closed, and followers read them after.
 type flight struct {
-	// landed is closed when the leader has ended. The first follower makes it.
-	landed chan struct{}
+	// done is closed when the leader ends. It is nil until the first follower needs it.
+	done chan struct{}
+	// rec is the leader's record, nil if it has none, and asOf when the leader sent the statement
+	// that read or committed it.
+	rec  *table.Record
+	asOf time.Time
+	// exhausted is true if the leader used up its attempts.
+	exhausted bool
 }
 
-// join returns the leader. Where there is none that is f, and the caller must land it.
+// join returns the identity's leader, or makes f the leader if there is none. A caller that leads
+// must call release.
 func (all *flights) join(id table.Identity, f *flight) (leader *flight) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if leader = all.m[id]; leader != nil {
-		if leader.landed == nil {
-			leader.landed = make(chan struct{})
+		if leader.done == nil {
+			leader.done = make(chan struct{})
 		}
 		return leader
 	}
@@ -44,20 +52,23 @@ func (all *flights) join(id table.Identity, f *flight) (leader *flight) {
 	return f
 }
 
-// land ends the flight that leads, and wakes whoever waits for it. A follower of a leader
-// without an answer may lead the next time.
-func (all *flights) land(id table.Identity, f *flight) {
+// release removes the leader and wakes its followers. If the leader has no answer, a follower
+// leads next.
+func (all *flights) release(id table.Identity, f *flight) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	delete(all.m, id)
-	if f.landed != nil {
-		close(f.landed)
+	if f.done != nil {
+		close(f.done)
 	}
 }
 
-// do leads or follows the calls of its identity. A follower looks when its leader has ended, and
-// where there is no record it leads or follows again. One whose look fails makes attempts of its
-// own, which say what is wrong: so nobody waits for an outage more than twice.
+// do leads or follows the calls of its identity until it has an answer.
+//
+// A follower takes the leader's record only if the leader read or wrote it after the follower
+// began. Otherwise a Reset between the two could be missed: the follower would get a deleted
+// answer. If the leader used up its attempts, its followers make attempts of their own at once:
+// one after the other they would wait for the same outage.
 func (c *call) do(ctx context.Context) error {
 	for c.rec == nil {
 		if ctx.Err() != nil {
@@ -65,30 +76,44 @@ func (c *call) do(ctx context.Context) error {
 		}
 		leader := c.d.flights.join(c.Identity, &c.flight)
 		if leader == &c.flight {
-			defer c.d.flights.land(c.Identity, &c.flight) // after a panic too
-			return c.run(ctx)
+			return c.lead(ctx)
 		}
 		c.traceWaitStart(ctx, &c.waits.followed, true)
-		if err := c.sit(ctx, leader.landed, 0); err != nil {
+		if err := c.sleepUntil(ctx, leader.done, 0); err != nil {
 			return c.ended(err)
 		}
 		select {
-		case <-leader.landed:
+		case <-leader.done:
 		default:
-			return c.ended(ErrInFlight) // it has waited as long as it may
+			return c.ended(ErrInFlight) // MaxWait is used up
 		}
-		if c.d.look(ctx, &c.Entry, &c.seen, (*table.Table).LookUp) != nil {
+		switch {
+		case leader.exhausted:
 			return c.run(ctx)
+		case leader.rec != nil && c.span.began.Before(leader.asOf):
+			c.found(leader.rec)
+		case leader.rec != nil: // older than this call, and most likely there still
+			c.lookFirst = true
 		}
-		c.lookedUp()
 	}
 	return nil
 }
 
-// wait waits until no twin is in flight.
+// lead runs the call and shares its record. It releases the followers after a panic too.
+func (c *call) lead(ctx context.Context) error {
+	defer c.d.flights.release(c.Identity, &c.flight)
+	err := c.run(ctx)
+	if err == nil {
+		c.flight.rec, c.flight.asOf = c.rec, c.rec.SentAt
+	}
+	c.flight.exhausted = c.exhausted != nil
+	return err
+}
+
+// wait waits until no twin in another process is in flight, and returns what follows from that.
 func (c *call) wait(ctx context.Context, v verdict) verdict {
-	if c.last.failedAt == atOpen {
-		c.attempts-- // only a look, which is not counted as an attempt
+	if c.last.failure.at == atOpen {
+		c.attempts-- // it was only a look, which does not count as an attempt
 	}
 	err := c.poll(ctx)
 	switch {
@@ -106,15 +131,14 @@ func (c *call) wait(ctx context.Context, v verdict) verdict {
 	}
 }
 
-// poll looks at an identity that a twin in another process holds, again and again and
-// without holding a connection in between, until there is a record or the identity looks
-// free. It returns ErrInFlight when the call may wait no longer.
+// poll looks at the identity of a twin in another process until there is a record or the identity
+// looks free. It returns ErrInFlight after MaxWait.
 func (c *call) poll(ctx context.Context) error {
 	if !c.spent() {
 		c.traceWaitStart(ctx, &c.waits.polled, false)
 	}
 	for {
-		if err := c.sit(ctx, nil, c.waits.nextPause()); err != nil {
+		if err := c.sleepUntil(ctx, nil, c.waits.nextPause()); err != nil {
 			return err
 		}
 		if err := c.d.look(ctx, &c.Entry, &c.seen, (*table.Table).Peek); err != nil || !c.seen.Busy {
@@ -123,31 +147,32 @@ func (c *call) poll(ctx context.Context) error {
 	}
 }
 
-// traceWaitStart reports each kind of wait once. known is set once it has.
-func (c *call) traceWaitStart(ctx context.Context, known *bool, inProcess bool) {
-	if *known {
+// traceWaitStart reports each of the two kinds of wait once. It sets reported when it has.
+func (c *call) traceWaitStart(ctx context.Context, reported *bool, inProcess bool) {
+	if *reported {
 		return
 	}
-	*known = true
+	*reported = true
 	if trace := c.d.opts.Tracer; trace != nil {
 		trace.TraceEvent(ctx, WaitStartData{CallData: c.span.about(), InProcess: inProcess})
 	}
 }
 
-// waits is how a call has waited for its twins.
+// waits is how long a call has waited for twins.
 type waits struct {
 	all   time.Duration
-	pause time.Duration // the last one between looks
-	// followed and polled are true when the tracer knows of the two kinds of waits.
+	pause time.Duration // the last pause between two looks
+	// followed and polled are true once the tracer knows of that kind of wait.
 	followed, polled bool
 }
 
-// spent reports whether no more waiting is allowed.
+// spent reports whether MaxWait is used up.
 func (c *call) spent() bool { return c.maxWait > 0 && c.waits.all >= c.maxWait }
 
-// sit waits for done, for at most limit where that is not 0, and for no longer than the call
-// may. It returns ErrInFlight when that has run out and the context's error when it ended.
-func (c *call) sit(ctx context.Context, done <-chan struct{}, limit time.Duration) error {
+// sleepUntil waits for done, for limit (0 is no limit), for MaxWait or for the context, whichever
+// comes first. It returns ErrInFlight if MaxWait was used up before, and the context's error if the
+// context ends.
+func (c *call) sleepUntil(ctx context.Context, done <-chan struct{}, limit time.Duration) error {
 	if c.spent() {
 		return ErrInFlight
 	}
@@ -174,15 +199,15 @@ func (c *call) sit(ctx context.Context, done <-chan struct{}, limit time.Duratio
 	}
 }
 
-// Pauses between looks at a twin in another process: measured as adding a tenth to a fifth
-// of the effect's own time, with at most some 30 looks a second.
+// The pauses between two looks add a tenth to a fifth of the effect's own time (measured), with at
+// most some 30 looks a second.
 const (
 	firstPause  = 2 * time.Millisecond
 	longPause   = 50 * time.Millisecond
 	pauseGrowth = 1.25
 )
 
-// nextPause is the pause before the next look.
+// nextPause returns the pause before the next look.
 func (w *waits) nextPause() time.Duration {
 	w.pause = min(max(time.Duration(float64(w.pause)*pauseGrowth), firstPause), longPause)
 	return jitter(w.pause)

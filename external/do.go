@@ -138,10 +138,8 @@ func answered[Out any](a *act) (result dedup.Result[Out], err error) {
 // replay answers from a record. What it answers, and which events it makes, is up to
 // package dedup.
 func (h *Handle[In, Out]) replay(ctx context.Context, o *ask, rec *table.Record) (dedup.Result[Out], error) {
-	return dedup.Do(ctx, h.x.d, dedup.Call{
-		Scope: o.Scope, Tool: o.Tool, Key: o.Key,
-		Args: table.Known{Fingerprint: o.fingerprint, ArgDigests: o.argDigests, Record: rec},
-	}, func(context.Context, pgx.Tx) (out Out, err error) {
+	ctx = table.WithKnown(ctx, table.Known{Identity: o.Identity, Fingerprint: o.fingerprint, ArgDigests: o.argDigests, Record: rec})
+	return dedup.Do(ctx, h.x.d, dedup.Call{Scope: o.Scope, Tool: o.Tool, Key: o.Key}, func(context.Context, pgx.Tx) (out Out, err error) {
 		return out, errors.New("dedup: a call with a record was run")
 	})
 }

@@ -109,10 +109,12 @@ func (r *row) attempt() Attempt {
 
 // call is the call of the operation's record.
 func (r *row) call(t *definition) dedup.Call {
-	return dedup.Call{
-		Scope: r.Scope, Tool: r.Tool, Key: r.Key, Retention: t.Retention, MaxWait: forever,
-		Args: table.Known{Fingerprint: [32]byte(r.fingerprint), ArgDigests: r.argDigests},
-	}
+	return dedup.Call{Scope: r.Scope, Tool: r.Tool, Key: r.Key, Retention: t.Retention, MaxWait: forever}
+}
+
+// known returns a context in which that call has the digests of the operation's input.
+func (r *row) known(ctx context.Context) context.Context {
+	return table.WithKnown(ctx, table.Known{Identity: r.Identity, Fingerprint: [32]byte(r.fingerprint), ArgDigests: r.argDigests})
 }
 
 // forever is longer than any wait.

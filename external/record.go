@@ -67,7 +67,7 @@ func (x *Tools) tryRecord(ctx context.Context, a *act, at *attempt, ref string, 
 	r := at.row
 	a.err = x.insist(ctx, x.opts.Lease/2, func() error {
 		x.event(ctx, EventRecording, r, ref, "")
-		result, err := dedup.Do(ctx, x.d, r.call(at.t), func(ctx context.Context, tx pgx.Tx) (_ json.RawMessage, err error) {
+		result, err := dedup.Do(r.known(ctx), x.d, r.call(at.t), func(ctx context.Context, tx pgx.Tx) (_ json.RawMessage, err error) {
 			done, err = one(collect(tx.Query(ctx, x.sql.done, append(life(r), ref, x.untilAudit(at.t), x.remembered(at.t.Retention), at.told)...)))
 			if err != nil {
 				return nil, err

@@ -89,7 +89,7 @@ func (x *Tools) recordRefusal(ctx context.Context, a *act, at *attempt, why erro
 func (x *Tools) refuseIn(ctx context.Context, tx pgx.Tx, at *attempt, why error) (refused, before *dedup.RefusedError, err error) {
 	call := at.row.call(at.t)
 	call.MaxWait = x.opts.Lease
-	_, err = dedup.DoTx(ctx, x.d, tx, call, func(context.Context, pgx.Tx) (json.RawMessage, error) { return nil, why })
+	_, err = dedup.DoTx(at.row.known(ctx), x.d, tx, call, func(context.Context, pgx.Tx) (json.RawMessage, error) { return nil, why })
 	refused, ok := errors.AsType[*dedup.RefusedError](err)
 	switch {
 	case err == nil: // an earlier attempt's success is recorded

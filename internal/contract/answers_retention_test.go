@@ -48,7 +48,7 @@ func TestRetention(t *testing.T) {
 				t.Parallel()
 				c := call(name + string(order))
 				c.Retention = row.call
-				d := newDeduper(t, b.pool, &dedup.Options{Retention: row.option})
+				d := newDeduper(t, b.db.Pool(t, order.configure), &dedup.Options{Retention: row.option})
 				result, err := dedup.Do(ctx, d, c, effect("k"))
 				require.NoError(t, err)
 				got := keptFor(t, b, c.Key)

@@ -189,7 +189,7 @@ func TestSilentEffect(t *testing.T) {
 		for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
 			t.Run(string(order)+"/"+mode.String(), func(t *testing.T) {
 				t.Parallel()
-				pool := b.db.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
+				pool := b.db.Pool(t, order.configure, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
 				d := newDeduper(t, pool, &dedup.Options{IdleTimeout: 20 * time.Millisecond})
 				runs := 0
 				_, err := dedup.Do(ctx, d, call(t.Name()), func(ctx context.Context, tx pgx.Tx) (int, error) {
@@ -223,6 +223,27 @@ func requireNoSecret(t *testing.T, err error, secret string) {
 func TestErrorsDoNotTellTheKey(t *testing.T) {
 	t.Parallel()
 	const secret = "SECRET"
+
+	// The caller has gone when the record turns out to be a twin's.
+	t.Run("Cancelled", func(t *testing.T) {
+		t.Parallel()
+		ctx, f := plain.setup(t, nil)
+		claims := newDeduper(t, f.db.Pool(t, claimFirst.configure), nil)
+		held := newGate()
+		first := start(ctx, claims, call(secret), (&tool{ref: "k", then: held.then}).run)
+		receive(t, ctx, held.entered)
+		short, cancel := context.WithCancel(ctx)
+		defer cancel()
+		late := start(short, f.d, call(secret), effect("k"))
+		f.untilWaitingInside(t, 1)
+		cancel()
+		held.release()
+		receive(t, ctx, first).require(t)
+		err := receive(t, ctx, late).err
+		require.ErrorIs(t, err, context.Canceled)
+		requireState(t, err, "23505")
+		requireNoSecret(t, err, secret)
+	})
 
 	t.Run("RestartTx", func(t *testing.T) {
 		t.Parallel()

@@ -15,6 +15,39 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
+// TestFreeInAnOldSnapshot: at stricter levels lock and look-up share one snapshot, which may be older
+// than the lost COMMIT. If an attempt finds the identity free and no look follows, the COMMIT stays
+// lost.
+func TestFreeInAnOldSnapshot(t *testing.T) {
+	t.Parallel()
+
+	for _, isolation := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
+		t.Run(string(isolation), func(t *testing.T) {
+			t.Parallel()
+			ctx, f, proxy := proxied(t, profile{isolation: isolation}, &dedup.Options{Retry: quickRetry})
+			f.warm(t)
+			calling, cancel := context.WithCancel(ctx)
+			defer cancel()
+			proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtCommit})
+			e := &tool{ref: "k", then: func(ctx context.Context, _ pgx.Tx, run int) error {
+				if run == 1 {
+					return nil
+				}
+				cancel()
+				return ctx.Err()
+			}}
+			_, err := dedup.Do(calling, f.d, call("k"), e.run)
+			require.ErrorIs(t, err, context.Canceled)
+			e.requireRuns(t, 2)
+			if isolation == pgx.ReadCommitted {
+				require.NotErrorIs(t, err, dedup.ErrOutcomeUnknown)
+			} else {
+				require.ErrorIs(t, err, dedup.ErrOutcomeUnknown)
+			}
+		})
+	}
+}
+
 // wireAnswer encodes what a server sends.
 func wireAnswer(t *testing.T, messages ...pgproto3.BackendMessage) []byte {
 	t.Helper()

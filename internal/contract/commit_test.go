@@ -18,7 +18,7 @@ var quickRetry = dedup.RetryPolicy{BaseDelay: time.Millisecond, MaxDelay: 10 * t
 // direct returns a Deduper that does not go through the proxy.
 func (f *fixture) direct(t *testing.T) *dedup.Deduper {
 	t.Helper()
-	return newDeduper(t, f.db.Pool(t), &dedup.Options{})
+	return newDeduper(t, f.db.Pool(t), &dedup.Options{Isolation: f.profile.isolation})
 }
 
 // hasty returns a Deduper for a COMMIT that is never answered: only there may its CommitTimeout

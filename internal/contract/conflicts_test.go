@@ -338,7 +338,7 @@ func TestHiddenWinner(t *testing.T) {
 			b.exec(t, `CREATE POLICY recent ON tool_dedup USING (created_at > now() - interval '1 hour') WITH CHECK (true)`)
 			tracer := newRecorder()
 			f := &fixture{bundle: b, profile: p, events: tracer}
-			d := newDeduper(t, b.db.Pool(t, asRole), &dedup.Options{Tracer: tracer})
+			d := newDeduper(t, b.db.Pool(t, asRole, order.configure), &dedup.Options{Tracer: tracer})
 
 			e := &tool{ref: "k"}
 			_, err := f.do(ctx, d, call("k"), e.run)

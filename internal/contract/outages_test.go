@@ -65,6 +65,39 @@ func requireExhausted(t *testing.T, err error, attempts int) {
 	require.True(t, dedup.IsRetryable(err))
 }
 
+// Followers of a call that used up its attempts make theirs at once, and not one after the other.
+func TestOutageOfTwins(t *testing.T) {
+	t.Parallel()
+
+	retry := quickRetry
+	retry.MaxAttempts = 1
+	ctx, o := newOutage(t, dedup.Options{Retry: retry})
+	o.tried.Store(0)
+	held, together := newGate(), newGate()
+	o.dialing = func(ctx context.Context, n int) error {
+		switch n {
+		case 1:
+			return held.pass(ctx)
+		case 3:
+			together.release()
+		}
+		return together.pass(ctx)
+	}
+	d := o.cold(t)
+	leader := start(ctx, d, call("k"), effect("k"))
+	receive(t, ctx, held.entered)
+	var twins []<-chan answered
+	for range 5 {
+		twins = append(twins, start(ctx, d, call("k"), effect("k")))
+	}
+	require.NoError(t, o.events.untilWaiting(ctx, len(twins), 0))
+	held.release()
+	requireExhausted(t, receive(t, ctx, leader).err, 1)
+	for _, twin := range twins {
+		requireExhausted(t, receive(t, ctx, twin).err, 1)
+	}
+}
+
 // What ended a call before another one began is no answer to that.
 func TestOutageEndsForLaterTwins(t *testing.T) {
 	t.Parallel()

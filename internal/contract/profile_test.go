@@ -19,14 +19,13 @@ import (
 type profile struct {
 	engine    engine
 	order     orderKind
-	isolation pgx.TxIsoLevel     // of callers' transactions
+	isolation pgx.TxIsoLevel     // of the library's transactions and of callers'
 	mode      pgx.QueryExecMode  // 0: pgx's default, cache_statement
 	bouncer   *pgbouncer.Bouncer // nil: directly
 	way       callWay
 }
 
-// orderKind is how attempts keep twins out. The library goes by the engine: to have it claim, a
-// database says that it is one of another engine.
+// orderKind is how attempts keep twins out. The library chooses it by the engine.
 type orderKind string
 
 const (
@@ -34,11 +33,12 @@ const (
 	claimFirst orderKind = "claim first"
 )
 
-const playOther = `
-SET allow_system_table_mods = on;
-ALTER FUNCTION pg_catalog.version() RENAME TO own_version;
-CREATE FUNCTION pg_catalog.version() RETURNS text LANGUAGE sql STABLE AS $$SELECT 'PostgreSQL 11.2-YB-2.20.0.0-b0 on x86_64'$$;
-RESET allow_system_table_mods`
+// configure has the library take the pool's server for another engine if calls are to claim.
+func (o orderKind) configure(config *pgxpool.Config) {
+	if o == claimFirst {
+		config.ConnConfig.RuntimeParams["tool_dedup.engine"] = "other"
+	}
+}
 
 // engine is what the contract runs on; the zero value is PostgreSQL.
 type engine int
@@ -128,17 +128,18 @@ func (p profile) setup(t *testing.T, opts *dedup.Options, conf ...func(*pgxpool.
 			config.ConnConfig.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) { f.puppets.notice(conn, n) }
 		})
 	}
-	ctx, b := setupOn(t, f.newDB(t), &f.opts, f.conf...)
+	f.opts.Isolation = p.isolation
+	db := f.newDB(t)
+	if p.order == claimFirst && p.engine == 0 {
+		db.PlayEngine(t, "other")
+	}
+	ctx, b := setupOn(t, db, &f.opts, f.conf...)
 	f.bundle = b
 	switch p.engine {
 	case onCitus:
 		b.exec(t, `SELECT create_distributed_table('effects', 'ref', colocate_with => 'none')`)
 	case onPlayedCitus:
 		b.exec(t, playCitus, pgx.QueryExecModeSimpleProtocol)
-	default:
-		if p.order == claimFirst {
-			b.exec(t, playOther, pgx.QueryExecModeSimpleProtocol)
-		}
 	}
 	if !p.way.functions() {
 		f.puppets = newPuppeteer(t, b)

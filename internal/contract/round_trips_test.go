@@ -45,7 +45,12 @@ func TestRoundTrips(t *testing.T) {
 	} {
 		t.Run(c.mode.String(), func(t *testing.T) {
 			t.Parallel()
-			ctx, f, proxy := proxied(t, profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: c.mode}, nil)
+			// Below the loop they are those of lock first.
+			var (
+				ctx   context.Context
+				f     *fixture
+				proxy *faultproxy.Proxy
+			)
 			with := func(opts dedup.Options) *dedup.Deduper { return newDeduper(t, f.pool, &opts) }
 			// costs counts a call of a key.
 			costs := func(do way, d *dedup.Deduper, of dedup.Call, replayed bool) int {
@@ -57,7 +62,8 @@ func TestRoundTrips(t *testing.T) {
 				})
 			}
 
-			for _, order := range []orderKind{lockFirst, claimFirst} {
+			for _, order := range []orderKind{claimFirst, lockFirst} {
+				ctx, f, proxy = proxied(t, profile{order: order, isolation: pgx.ReadCommitted, mode: c.mode}, nil)
 				d, of := with(dedup.Options{}), func(key string) dedup.Call { return call(string(order) + key) }
 				looks := func(key string) dedup.Call { return lookFirst(string(order) + key) }
 				costs(byDo, d, of("warm"), false)

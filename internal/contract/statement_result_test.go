@@ -100,6 +100,20 @@ func TestStatementFits(t *testing.T) {
 		require.ErrorIs(t, err, dedup.ErrInvalid)
 		require.Zero(t, f.records(t), replayed)
 	}
+	type byJSON struct {
+		Number int    `json:"id"`
+		Title  string `json:"title"`
+	}
+	_, err := dedup.DoStatement[byJSON](ctx, f.d, call("k"), leave("k"))
+	require.ErrorIs(t, err, dedup.ErrInvalid)
+	require.ErrorContains(t, err, "`db` tags")
+	twins := dedup.SQL(`INSERT INTO effects VALUES ('k') RETURNING 1 AS id, 2 AS id`)
+	_, err = dedup.DoStatement[fewer](ctx, f.d, call("k"), twins)
+	require.ErrorIs(t, err, dedup.ErrInvalid)
+	require.ErrorContains(t, err, `two columns "id"`)
+	_, err = dedup.DoStatement[map[string]any](ctx, f.d, call("k"), twins)
+	require.ErrorContains(t, err, `two columns "id"`)
+	require.Zero(t, f.records(t))
 	require.Zero(t, f.effects(t, "k"))
 
 	n, err := dedup.DoStatement[int64](ctx, f.d, call("n"), dedup.SQL(`SELECT 9007199254740993`))

@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup/internal/sqllex"
 	"github.com/tooldedup/dedup/internal/wire"
@@ -249,7 +248,7 @@ func (r failedRows) TypeMap() *pgtype.Map                         { return nil }
 
 // Owner is the call that an effect belongs to.
 type Owner struct {
-	Pool                     *pgxpool.Pool
+	Database                 string // as wire.Conn.Home names it
 	Schema, Scope, Tool, Key string
 }
 

@@ -38,7 +38,7 @@ func readAll(p *wire.Pipeline, see func(n int, s *Seen)) {
 	s := &Seen{}
 	columns := s.columns()
 	p.Each(append([]any{&s.locks}, columns[:]...), func() error {
-		s.fill()
+		s.fill(p)
 		err := s.check(nil)
 		if err == nil {
 			see(int(s.locks)-1, s)
@@ -69,7 +69,7 @@ func (t *Table) Peek(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) erro
 		return err
 	}
 	p := on.Pipeline()
-	p.Begin(&t.begin)
+	p.Begin(&t.beginLook)
 	p.Queue(t.lockLook, &e.Lock)
 	p.Queue(t.lookUp, &e.Scope, &e.Tool, &e.Key)
 	p.Ignore(t.rollback)
@@ -90,7 +90,7 @@ func (t *Table) Probe(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) err
 		return err
 	}
 	p := on.Pipeline()
-	p.Begin(&t.begin)
+	p.Begin(&t.beginLook)
 	return t.openClaim(ctx, on, p, t.setUp, e, RowTimeout, s)
 }
 
@@ -100,7 +100,7 @@ func (t *Table) Probe(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) err
 // the claim meets those, and no twin.
 func (t *Table) TryClaim(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
 	p := on.Pipeline()
-	p.Begin(&t.begin)
+	p.Begin(&t.beginLook)
 	return t.tryClaim(ctx, on, p, e, s)
 }
 

@@ -1,6 +1,10 @@
 package table
 
-import "github.com/tooldedup/dedup/internal/examiner"
+import (
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/examiner"
+)
 
 // Profile is what differs from one engine to another. Nothing else asks which engine it is.
 type Profile struct {
@@ -25,6 +29,13 @@ func ProfileOf(engine examiner.Engine) Profile {
 	default:
 		return Profile{Claims: true}
 	}
+}
+
+// FreeIsProof reports whether an attempt that finds its identity free has proved that no earlier
+// attempt was committed. The look-up must be younger than the lock for that. At stricter levels
+// both share one snapshot, which is older. A claim meets whatever is committed at every level.
+func (t *Table) FreeIsProof() bool {
+	return t.Profile.Claims || t.opts.Isolation == pgx.ReadCommitted
 }
 
 // Engine is the engine that the statements are for.

@@ -101,15 +101,6 @@ type Entry struct {
 	Keep, Forget time.Duration
 }
 
-// Known stands in place of a call's arguments where their digests are in another table: the
-// arguments themselves may be encoded in another way by now. It has the record where one
-// statement has read both tables.
-type Known struct {
-	Fingerprint [sha256.Size]byte
-	ArgDigests  []byte
-	Record      *Record // nil where there is none
-}
-
 // Outcome is how a call ended, as it stands in the table.
 type Outcome string
 
@@ -133,6 +124,8 @@ type Record struct {
 	// SeenAt is the database's clock when the row was read or written. All judgements of
 	// age compare times of this one clock.
 	SeenAt time.Time
+	// SentAt is when the statement that read or wrote the row was sent, by this machine's clock.
+	SentAt time.Time
 }
 
 // Forgotten reports whether the identity may be used anew.
@@ -196,13 +189,13 @@ func (s *Seen) readRow(p *wire.Pipeline) {
 	columns := s.columns()
 	s.Found, s.Forgotten, s.Busy = false, false, false
 	if p.Scan(columns[:]...) {
-		s.fill()
+		s.fill(p)
 	}
 }
 
 // fill takes over the columns of a record.
-func (s *Seen) fill() {
-	s.Record.Result, s.Record.Tombstone = s.result.String, !s.result.Valid
+func (s *Seen) fill(p *wire.Pipeline) {
+	s.Record.Result, s.Record.Tombstone, s.Record.SentAt = s.result.String, !s.result.Valid, p.SentAt
 	s.Forgotten = s.Record.Forgotten()
 	s.Found = !s.Forgotten
 }
@@ -219,15 +212,15 @@ func (s *Seen) check(err error) error {
 	return err
 }
 
-// NewRecord is the record of an entry, but for its times.
+// NewRecord returns the record of an entry that is about to be sent, without the server's times.
 func NewRecord(e *Entry, outcome Outcome, result string) Record {
-	return Record{Fingerprint: e.Fingerprint, ArgDigests: e.ArgDigests, Outcome: outcome, Result: result, Tombstone: outcome == Broken}
+	return Record{Fingerprint: e.Fingerprint, ArgDigests: e.ArgDigests, Outcome: outcome, Result: result, Tombstone: outcome == Broken, SentAt: time.Now()}
 }
 
 // written gives a record that has just been written its other times. Postgres has added
 // the same ages to the same moment.
-func (r *Record) written(e *Entry) {
-	r.SeenAt = r.CreatedAt
+func (r *Record) written(p *wire.Pipeline, e *Entry) {
+	r.SeenAt, r.SentAt = r.CreatedAt, p.SentAt
 	r.ExpiresAt, r.ForgetAt = r.CreatedAt.Add(e.Keep), r.CreatedAt.Add(e.Forget)
 }
 
@@ -252,7 +245,7 @@ func (t *Table) QueueRecord(p *wire.Pipeline, e *Entry, r *Record, started *time
 // record was swallowed.
 func ReadRecord(p *wire.Pipeline, e *Entry, r *Record) {
 	if p.Scan(&r.CreatedAt) {
-		r.written(e)
+		r.written(p, e)
 	}
 }
 

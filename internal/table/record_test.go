@@ -6,6 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 func TestRecordAges(t *testing.T) {
@@ -36,7 +38,7 @@ func TestFill(t *testing.T) {
 	for _, known := range []Outcome{Done, Refused, Broken, claimed} {
 		s := Seen{Record: row, result: pgtype.Text{String: `{"id":7}`, Valid: true}}
 		s.Record.Outcome = known
-		s.fill()
+		s.fill(&wire.Pipeline{})
 		require.NoError(t, s.check(nil))
 		require.True(t, s.Found)
 		require.False(t, s.Forgotten)
@@ -46,17 +48,17 @@ func TestFill(t *testing.T) {
 	}
 
 	tombstone := Seen{Record: row}
-	tombstone.fill()
+	tombstone.fill(&wire.Pipeline{})
 	require.True(t, tombstone.Record.Tombstone)
 
 	forgotten := Seen{Record: row}
 	forgotten.Record.SeenAt = row.ForgetAt
-	forgotten.fill()
+	forgotten.fill(&wire.Pipeline{})
 	require.True(t, forgotten.Forgotten)
 	require.False(t, forgotten.Found)
 
 	settled := Seen{Record: row}
 	settled.Record.Outcome = "settled"
-	settled.fill()
+	settled.fill(&wire.Pipeline{})
 	require.ErrorContains(t, settled.check(nil), `outcome "settled"`)
 }

@@ -141,7 +141,7 @@ func ReadRecords(p *wire.Pipeline, entries []*Entry, records []*Record) {
 			i := next % len(entries)
 			if next++; entries[i].Identity == id {
 				records[i].CreatedAt = at
-				records[i].written(entries[i])
+				records[i].written(p, entries[i])
 				break
 			}
 		}

@@ -18,6 +18,8 @@ import (
 type Options struct {
 	Schema string
 	Engine examiner.Engine
+	// Isolation is the level of the library's own transactions.
+	Isolation pgx.TxIsoLevel
 	// IdleTimeout is the idle_in_transaction_session_timeout of a transaction.
 	IdleTimeout time.Duration
 }
@@ -35,8 +37,9 @@ type Table struct {
 	// caller's transaction.
 	usual, usualIn []wire.Query
 
-	begin    wire.Begin
-	rollback wire.Query
+	// begin begins an attempt's transaction, and beginLook one that only looks.
+	begin, beginLook wire.Begin
+	rollback         wire.Query
 	// Commit ends an attempt.
 	Commit wire.Query
 
@@ -94,7 +97,7 @@ func New(opts Options) *Table {
 	t := &Table{
 		Name: name, Profile: profile, opts: opts,
 
-		begin:    wire.NewBegin(pgx.ReadCommitted),
+		begin: wire.NewBegin(opts.Isolation), beginLook: wire.NewBegin(pgx.ReadCommitted),
 		rollback: wire.NewQuery("rollback"), Commit: wire.NewQuery("commit"),
 
 		lock:     wire.NewQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), pg_catalog.now(), ` + settings + `, 1::bigint, true` + onPrimary),
@@ -148,7 +151,7 @@ ON CONFLICT (scope, tool, key) DO UPDATE
 		t.usual = append(t.lockTimeout.usual(), t.begin.Query, t.setUp, t.claim, t.primary, t.lookUp, t.insert, t.Commit)
 		t.usualIn = append(t.lockTimeout.usual(), t.join, t.claim, t.lookUp, t.insert)
 	} else {
-		t.usual = wire.Distinct([]wire.Query{t.begin.Query, t.lock, t.primary, t.lookUp, t.gate, t.insert, t.Commit, t.lockLook, t.rollback})
+		t.usual = wire.Distinct([]wire.Query{t.begin.Query, t.lock, t.primary, t.lookUp, t.gate, t.insert, t.Commit, t.beginLook.Query, t.lockLook, t.rollback})
 		t.usualIn = append(t.lockTimeout.usual(), t.lockCapped, t.lookUp, t.insert)
 	}
 	return t

@@ -236,8 +236,14 @@ func Rollback(ctx context.Context, conn *pgx.Conn) {
 	_ = conn.Close(ctx)
 }
 
-// Home names the database that a connection was made to.
-func Home(conn *pgx.Conn) string { return On(conn).home }
+// Conn returns pgx's connection.
+func (c *Conn) Conn() *pgx.Conn { return c.pgx }
+
+// PgConn returns pgx's low-level connection.
+func (c *Conn) PgConn() *pgconn.PgConn { return c.pgx.PgConn() }
+
+// Home names the database that the connection was made to.
+func (c *Conn) Home() string { return c.home }
 
 // HomeOf names the database that a configuration leads to.
 func HomeOf(config *pgx.ConnConfig) string {

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/internal/guard"
-
 	"github.com/tooldedup/dedup/internal/table"
 	"github.com/tooldedup/dedup/internal/wire"
 )
@@ -31,10 +30,10 @@ func TestClassify(t *testing.T) {
 		fails     = "fails"
 	)
 	paper := errors.New("no paper")
-	early, late := attempt{failedAt: atEffect}, attempt{failedAt: atRecord}
-	lost := attempt{failedAt: atEffect, connLost: true}
+	early, late := failure{at: atEffect}, failure{at: atRecord}
+	lost := failure{at: atEffect, connLost: true}
 	for name, c := range map[string]struct {
-		tx    attempt
+		at    failure
 		cause error
 		store bool
 		want  string
@@ -51,11 +50,11 @@ func TestClassify(t *testing.T) {
 		"SomebodyElsesEOF":        {early, io.EOF, false, fails, nil},
 		"LostButForAnotherReason": {lost, paper, false, fails, nil},
 		"Restart":                 {early, byEffect(restartTx(paper)), true, retries, nil},
-		"ReadOnly":                {attempt{failedAt: atEffect, readOnly: true}, sqlError("25006"), true, fails, ErrInvalid},
+		"ReadOnly":                {failure{at: atEffect, readOnly: true}, sqlError("25006"), true, fails, ErrInvalid},
 		"Idle":                    {early, sqlError("25P03"), true, fails, ErrInvalid},
 		"IdleAtRecord":            {late, sqlError("25P03"), true, fails, ErrInvalid},
 		"OtherAtRecord":           {late, sqlError("42501"), true, fails, nil},
-		"AtCommit":                {attempt{failedAt: atCommit}, sqlError("23503"), false, fails, nil},
+		"AtCommit":                {failure{at: atCommit}, sqlError("23503"), false, fails, nil},
 		"Control":                 {early, guard.ErrTxControl, true, fails, ErrInvalid},
 		"FinalControl":            {early, Final(guard.ErrTxControl), true, fails, ErrInvalid},
 		"Final":                   {early, Final(paper), false, refuses, paper},
@@ -67,15 +66,15 @@ func TestClassify(t *testing.T) {
 		"FinalThoughNotFinal":     {early, Final(NotFinal(paper)), true, fails, paper},
 		"TransientThoughNotFinal": {early, NotFinal(sqlError("40001")), true, retries, nil},
 	} {
-		asked := newCall(c.store)
-		asked.last = c.tx
-		v := asked.classify(c.cause)
+		made := newCall(c.store)
+		made.last = attempt{failure: c.at, inOwnTx: true}
+		v := made.classify(c.cause)
 		got, err := fails, v.err
 		switch {
 		case v.conflict:
 			got = conflicts
-		case asked.outcome == table.Refused:
-			got, err = refuses, asked.cause
+		case made.written.Outcome == table.Refused:
+			got, err = refuses, made.cause
 			require.False(t, v.pause, name)
 		case v.kind == again:
 			got = retries
@@ -92,17 +91,17 @@ func TestClassify(t *testing.T) {
 
 	// Errors around Final(err) are not kept, whether others are stored or not.
 	for _, store := range []bool{true, false} {
-		asked := newCall(store)
-		asked.classify(fmt.Errorf("around: %w", Final(paper)))
-		require.Equal(t, paper, asked.cause)
+		c := newCall(store)
+		c.classify(fmt.Errorf("around: %w", Final(paper)))
+		require.Equal(t, paper, c.cause)
 	}
-	asked := newCall(true)
-	asked.last = late
-	require.ErrorContains(t, asked.classify(sqlError("42501")).err, "writing the record")
+	c := newCall(true)
+	c.last.failure = late
+	require.ErrorContains(t, c.classify(sqlError("42501")).err, "writing the record")
 }
 
 func newCall(store bool) *call {
-	c := &call{outcome: table.Done}
+	c := &call{written: table.Record{Outcome: table.Done}}
 	c.d, c.storeErrors = &Deduper{opts: Options{MaxResultBytes: 1 << 20, Retry: RetryPolicy{MaxAttempts: 9}}}, store
 	return c
 }
@@ -147,30 +146,30 @@ func TestConflictErrorNames(t *testing.T) {
 	}
 }
 
-// TestExplained: errors of the library's own statements carry no values, and the
-// fix where there is one.
-func TestExplained(t *testing.T) {
+// TestWithHint: errors of the library's own statements carry no values, and a hint for common set-up
+// errors.
+func TestWithHint(t *testing.T) {
 	t.Parallel()
 
 	d := &Deduper{}
 	d.tables.Store(table.New(table.Options{Schema: "public"}))
-	missing := d.explained(sqlError("42P01"))
+	missing := d.withHint(sqlError("42P01"))
 	require.ErrorIs(t, missing, ErrSchema)
 	require.ErrorContains(t, missing, "there is no table "+d.table().Name)
 
-	denied := d.explained(sqlError("42501"))
+	denied := d.withHint(sqlError("42501"))
 	require.ErrorContains(t, denied, "migrations.Check")
 	requireCode(t, denied, "42501")
 
 	detailed := &pgconn.PgError{Code: "23514", Message: "no", Detail: "Failing row contains (Miller)."}
-	require.Equal(t, &pgconn.PgError{Code: "23514", Message: "no"}, d.explained(fmt.Errorf("wrapped: %w", detailed)))
+	require.Equal(t, &pgconn.PgError{Code: "23514", Message: "no"}, d.withHint(fmt.Errorf("wrapped: %w", detailed)))
 	harmless := sqlError("23514")
-	require.Equal(t, harmless, d.explained(harmless))
+	require.Equal(t, harmless, d.withHint(harmless))
 	paper := errors.New("no paper")
-	require.Equal(t, paper, d.explained(paper))
+	require.Equal(t, paper, d.withHint(paper))
 
-	require.Equal(t, detailed, (&attempt{failedAt: atEffect}).clean(detailed), "the effect's own error is its own")
-	require.Equal(t, &pgconn.PgError{Code: "23514", Message: "no"}, (&attempt{failedAt: atRecord}).clean(detailed))
+	require.Equal(t, detailed, (&attempt{failure: failure{at: atEffect}}).clean(detailed), "the effect's own error is its own")
+	require.Equal(t, &pgconn.PgError{Code: "23514", Message: "no"}, (&attempt{failure: failure{at: atRecord}}).clean(detailed))
 }
 
 func requireCode(t *testing.T, err error, code string) {

@@ -45,9 +45,9 @@ func TestEnded(t *testing.T) {
 	lost, later := errors.New("connection reset"), errors.New("no connection left")
 	require.Equal(t, later, new(call).ended(later))
 
-	g := &call{doubt: doubt{err: lost}, attempts: 3}
-	require.Equal(t, &Error{Answer: ErrOutcomeUnknown, Attempts: 3, Err: fmt.Errorf("%w (%w)", lost, later)}, g.ended(later))
-	require.Equal(t, &Error{Answer: ErrOutcomeUnknown, Attempts: 3, Err: lost}, g.ended(lost))
+	c := &call{lost: lostCommit{err: lost}, attempts: 3}
+	require.Equal(t, &Error{Answer: ErrOutcomeUnknown, Attempts: 3, Err: fmt.Errorf("%w (%w)", lost, later)}, c.ended(later))
+	require.Equal(t, &Error{Answer: ErrOutcomeUnknown, Attempts: 3, Err: lost}, c.ended(lost))
 }
 
 // TestOutcomes holds the table of an attempt's outcomes in docs/design.md to the code: every
@@ -55,7 +55,7 @@ func TestEnded(t *testing.T) {
 // of this kind.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
-	names := constants(t, "run.go", "kind")
+	names := constants(t, "retry.go", "kind")
 	rows := designRows(t)
 	taken := map[string]map[string]bool{}
 	for _, name := range names {
@@ -149,8 +149,8 @@ func nextCases() map[string]nextCase {
 			require.ErrorIs(t, f.c.exhaust(&exhaustion{err: fault}), ErrOutcomeUnknown)
 		}},
 		"failed": {verdict: verdict{err: fault}, next: "failed", is: fault},
-		"failed/in doubt": {
-			given:   func(_ *testing.T, f *callFixture) { f.c.doubt.add(fault, time.Now()) },
+		"failed/after a lost COMMIT": {
+			given:   func(_ *testing.T, f *callFixture) { f.c.lost.add(fault, time.Now()) },
 			verdict: verdict{err: fault}, next: "failed", is: ErrOutcomeUnknown,
 		},
 	}
@@ -266,97 +266,6 @@ func designRows(t *testing.T) map[string][]string {
 	return rows
 }
 
-func TestSpent(t *testing.T) {
-	t.Parallel()
-
-	for _, c := range []struct {
-		max, waited time.Duration
-		spent       bool
-	}{
-		{max: 0, waited: time.Hour},
-		{max: 10, waited: 9},
-		{max: 10, waited: 10, spent: true},
-		{max: 10, waited: 11, spent: true},
-		{max: 1, waited: 0},
-	} {
-		require.Equal(t, c.spent, waited(c.max, c.waited).spent(), "%+v", c)
-	}
-}
-
-// TestSit: the shortest of what bounds a wait ends it.
-func TestSit(t *testing.T) {
-	t.Parallel()
-
-	done := make(chan struct{})
-	close(done)
-	never := make(chan struct{})
-	for name, c := range map[string]struct {
-		max    time.Duration
-		before time.Duration
-		done   <-chan struct{}
-		limit  time.Duration
-	}{
-		"Done":                   {done: done},
-		"Limit":                  {done: never, limit: time.Millisecond},
-		"LimitBeforeWaiter":      {max: time.Hour, done: never, limit: time.Millisecond},
-		"WaiterBeforeLimit":      {max: time.Millisecond, done: never, limit: time.Hour},
-		"WaiterAlone":            {max: time.Millisecond, done: never},
-		"WhatIsLeftOfWaiter":     {max: time.Hour, before: time.Hour - time.Millisecond, done: never},
-		"LimitAfterLongWaiting":  {before: time.Hour, done: never, limit: time.Millisecond},
-		"DoneThoughThereIsLimit": {max: time.Hour, done: done, limit: time.Hour},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			p := waited(c.max, c.before)
-			require.NoError(t, p.sit(ctx, c.done, c.limit))
-			require.Greater(t, p.waits.all, c.before, "what was waited counts")
-		})
-	}
-
-	t.Run("Spent", func(t *testing.T) {
-		t.Parallel()
-		p := waited(1, 1)
-		require.Equal(t, ErrInFlight, p.sit(t.Context(), done, 0))
-		require.EqualValues(t, 1, p.waits.all)
-	})
-	t.Run("ContextEnds", func(t *testing.T) {
-		t.Parallel()
-		cause := errors.New("the user left")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(cause)
-		err := new(call).sit(ctx, never, time.Hour)
-		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, cause)
-		require.ErrorContains(t, err, "waiting for a twin")
-	})
-}
-
-// waited is a call that may wait for max, and has waited for some of it.
-func waited(max, before time.Duration) *call {
-	c := &call{waits: waits{all: before}}
-	c.maxWait = max
-	return c
-}
-
-// TestNextPause: pauses grow from 2 ms to 50 ms by a quarter each, and no wait is
-// shorter than half of its pause or longer than it.
-func TestNextPause(t *testing.T) {
-	t.Parallel()
-
-	var p waits
-	want := 2 * time.Millisecond
-	for range 30 {
-		drawn := p.nextPause()
-		require.Equal(t, want, p.pause)
-		require.GreaterOrEqual(t, drawn, want/2)
-		require.LessOrEqual(t, drawn, want)
-		want = min(time.Duration(float64(want)*1.25), 50*time.Millisecond)
-	}
-	require.Equal(t, 50*time.Millisecond, p.pause)
-}
-
 // TestJitter: every pause that may be drawn is drawn, and no other.
 func TestJitter(t *testing.T) {
 	t.Parallel()
@@ -392,17 +301,4 @@ func TestContextErrors(t *testing.T) {
 	require.Equal(t, joined, withContext(ctx, joined))
 	require.ErrorIs(t, withContext(ctx, context.Canceled), cause, "the error alone does not name the cause")
 	require.ErrorIs(t, withContext(ctx, cause), context.Canceled, "nor the cause the error")
-}
-
-// A call that has waited longer than it may still has a limit.
-func TestEdgeRecordLimit(t *testing.T) {
-	t.Parallel()
-	d := &Deduper{opts: Options{CommitTimeout: 10 * time.Second}}
-	for _, over := range []time.Duration{0, 4 * time.Millisecond, 5 * time.Millisecond, 8 * time.Millisecond} {
-		c := waited(100*time.Millisecond, 100*time.Millisecond+over)
-		c.d = d
-		if limit := c.recordLimit(); limit <= 0 {
-			t.Errorf("over by %s: limit %s, which is none", over, limit)
-		}
-	}
 }

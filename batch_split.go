@@ -1,0 +1,225 @@
+package dedup
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
+)
+
+// parts answers the calls of a batch that were taken together. A part is one transaction for several
+// calls, whose statements ride with the look-up. A part that fails is split; a call that cannot share
+// a part runs alone, as DoStatement does.
+type parts struct {
+	ctx context.Context
+	d   *Deduper
+	// alone are the calls that will run alone.
+	alone []*call
+	// failuresLeft is how many more parts may fail before all calls that are left run alone.
+	failuresLeft int
+}
+
+// minFailures is the least number of parts that may fail before the calls that are left run alone. In
+// a large batch it is a quarter of its calls.
+const minFailures = 3
+
+// run answers every valid call. If an identity comes twice, the second call gets the first one's
+// answer.
+func (b *parts) run(calls []*call) {
+	firsts := make(map[table.Identity]*call, len(calls))
+	var once, repeats []*call
+	for _, c := range calls {
+		switch {
+		case c.err != nil:
+		case firsts[c.Identity] != nil:
+			repeats = append(repeats, c)
+		default:
+			firsts[c.Identity] = c
+			once = append(once, c)
+		}
+	}
+	// Sorted, so that two batches do not wait for each other crosswise.
+	slices.SortFunc(once, func(a, b *call) int { return a.Compare(b.Identity) })
+	rides := b.d.rides(b.ctx)
+	if !rides || slices.ContainsFunc(once, func(c *call) bool { return c.lookFirst }) {
+		once = b.lookUp(once)
+	}
+	b.alone, b.failuresLeft = nil, max(minFailures, len(once)/4)
+	if !rides {
+		b.alone = once
+	} else {
+		for part := range slices.Chunk(once, table.MaxLocks) { // each call has its lock
+			b.send(part)
+		}
+	}
+	var outage *exhaustion
+	for _, c := range append(b.alone, repeats...) {
+		switch first := firsts[c.Identity]; {
+		case first != c && first.err == nil:
+			c.rec = first.rec
+		case outage != nil && b.ctx.Err() == nil: // all would wait as long, one after the other
+			c.err = c.exhaust(outage)
+		default:
+			c.err = c.do(c.span.ctx)
+			if c.exhausted != nil && c.exhausted.outage {
+				outage = c.exhausted
+			}
+		}
+	}
+}
+
+// send answers the calls of a part. If one call makes the part fail, the part is split there: that
+// call runs alone, the calls before it, which succeeded, are sent again as a part, and the calls
+// behind it, which were not tried, as another.
+func (b *parts) send(part []*call) {
+	for len(part) > 1 && b.failuresLeft >= 0 {
+		v, culprit := b.attempt(part)
+		switch v.kind {
+		case done:
+			for _, c := range part {
+				c.err = c.settle(b.ctx)
+			}
+			return
+		case unknown:
+			for _, c := range part {
+				c.lost.add(v.err, c.written.SentAt)
+			}
+			b.alone = append(b.alone, part...)
+			return
+		}
+		b.failuresLeft--
+		switch rest := part; {
+		case culprit >= 0:
+			b.send(part[:culprit])
+			b.alone = append(b.alone, part[culprit])
+			part = part[culprit+1:]
+			continue
+		case wire.SQLState(v.err) == wire.CodePreparedMissing: // another user of the connection discarded what was prepared
+			continue
+		case table.IsConflict(v.err):
+			b.lookUp(part)
+			fallthrough
+		case v.kind == found:
+			if rest = b.undone(part); len(rest) < len(part) {
+				part = rest
+				continue
+			}
+		}
+		break // each call finds out why
+	}
+	b.alone = append(b.alone, part...)
+}
+
+// undone returns the calls of a part that may share one again. A record answers its call. A call with
+// a twin, or with a forgotten record that has to be deleted first, runs alone.
+func (b *parts) undone(part []*call) (rest []*call) {
+	for _, c := range part {
+		switch {
+		case c.rec != nil:
+		case c.seen.Busy, c.ownTrip:
+			b.alone = append(b.alone, c)
+		default:
+			rest = append(rest, c)
+		}
+	}
+	return rest
+}
+
+// attempt makes one transaction of a part. The verdict is found if some calls have a record or a twin.
+// culprit is the index of the call that made the part fail, -1 if that is not known.
+func (b *parts) attempt(part []*call) (v verdict, culprit int) {
+	pooled, err := b.d.acquire(b.ctx)
+	if err != nil {
+		return retry(err), -1
+	}
+	defer b.d.release(b.ctx, pooled)
+	conn := pooled.Conn()
+	if err = b.d.checkTable(b.ctx, conn); err == nil && b.ctx.Err() != nil {
+		err = b.ctx.Err()
+	}
+	if err != nil {
+		wire.DropUnusable(b.ctx, conn, err)
+		return retry(err), -1
+	}
+	entries, records := make([]*table.Entry, len(part)), make([]*table.Record, len(part))
+	riders, queries := make([]*table.Rider, len(part)), make([]wire.Query, len(part))
+	limit := time.Duration(0)
+	for i, c := range part {
+		c.attempts++
+		c.seen = table.Seen{}
+		entries[i], records[i], riders[i], queries[i] = &c.Entry, &c.written, &c.stmt.Rider, c.stmt.Query
+		if l := c.recordLimit(); l > 0 && (limit == 0 || l < limit) {
+			limit = l
+		}
+	}
+	on, t := wire.On(conn), b.d.table()
+	if err := t.PrepareRiders(b.ctx, on, queries...); err != nil {
+		culprit = -1
+		if wire.IsRaised(err) {
+			culprit = slices.IndexFunc(queries, func(q wire.Query) bool { return !on.Knows(q) })
+		}
+		wire.DropUnusable(b.ctx, conn, err)
+		return fail(err), culprit
+	}
+	started, failed, err := t.OpenAll(b.ctx, on, entries, riders, func(n int, s *table.Seen) {
+		part[n].seen = *s
+		part[n].lookedUp()
+	})
+	switch {
+	case failed >= 0:
+		if mayBeStale(err) {
+			on.Stale(queries[failed])
+		}
+		wire.DropUnusable(b.ctx, conn, err)
+		return fail(err), failed
+	case table.IsStopped(err):
+		return verdict{kind: found}, -1
+	case err != nil:
+		wire.DropUnusable(b.ctx, conn, err)
+		return fail(err), -1
+	case b.ctx.Err() != nil:
+		return retry(b.ctx.Err()), -1
+	}
+	if err := wire.CheckSession(conn.PgConn()); err != nil {
+		return fail(err), -1
+	}
+	for _, c := range part {
+		c.written = table.NewRecord(&c.Entry, table.Done, c.stmt.row)
+	}
+	p := on.Pipeline()
+	t.QueueRecords(p, entries, records, &started, limit)
+	outcome, err := b.d.sendCommit(b.ctx, conn, p, func() { table.ReadRecords(p, entries, records) })
+	switch outcome {
+	case wire.Committed:
+		return verdict{kind: done}, -1
+	case wire.Unknown:
+		return verdict{kind: unknown, err: err}, -1
+	}
+	wire.DropUnusable(b.ctx, conn, err)
+	return fail(err), -1
+}
+
+// lookUp looks calls up in one round trip and returns those without a record. If it fails, the next
+// attempt meets the same fault and reports it.
+func (b *parts) lookUp(part []*call) (rest []*call) {
+	if len(part) > 0 {
+		entries := make([]*table.Entry, len(part))
+		for i, c := range part {
+			entries[i] = &c.Entry
+		}
+		_ = b.d.onConn(b.ctx, func(on *wire.Conn) error {
+			return b.d.table().LookUpAll(b.ctx, on, entries, func(n int, s *table.Seen) {
+				part[n].seen = *s
+				part[n].lookedUp()
+			})
+		})
+	}
+	for _, c := range part {
+		if c.rec == nil {
+			rest = append(rest, c)
+		}
+	}
+	return rest
+}

@@ -1,0 +1,63 @@
+package dedup
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tooldedup/dedup/internal/guard"
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
+)
+
+// errTxEnded is the guard's error for an effect that ended its transaction.
+var errTxEnded = guard.ErrTxEnded
+
+// recordBroken blocks the identity of a call whose effect ended its own transaction, so that a retry
+// cannot repeat what may be committed of it. It continues after the caller's context has ended. on
+// is a connection outside any transaction, perhaps the only one; nil takes one from the pool.
+//
+// With locks the identity was free from the moment that the effect ended the transaction. If a twin
+// has run since, the error says so.
+func (c *call) recordBroken(ctx context.Context, cause error, on *wire.Conn) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.d.opts.CommitTimeout)
+	defer cancel()
+	err := c.named(Error{Answer: ErrBroken, Err: cleaned(cause)})
+	block := &call{request: c.request, written: table.Record{Outcome: table.Broken}}
+	block.lookFirst = false
+	block.span.ctx, block.span.call, block.span.began = c.span.ctx, c.span.call, c.span.began
+	if on != nil {
+		v := block.attemptOn(ctx, on, &ownTx{attempt: &block.last})
+		wire.Rollback(ctx, on.Conn())
+		if v.kind == done && !block.written.CreatedAt.IsZero() || v.kind == found && block.seen.Record.IsBroken() {
+			err.Err = joinErr(err.Err, c.d.auditBroken(ctx, on, &c.Identity, cause))
+			return err
+		}
+	}
+	failed := block.run(ctx)
+	switch {
+	case failed != nil:
+		err.Err = fmt.Errorf("%w (and it could not be recorded: %w)", err.Err, failed)
+	case !block.executed && !block.rec.IsBroken():
+		err.Err = fmt.Errorf("%w (and a twin has run and recorded the call since)", err.Err)
+	default:
+		err.Err = joinErr(err.Err, c.d.auditBroken(ctx, nil, &c.Identity, cause))
+	}
+	return err
+}
+
+// auditBroken writes a line of the audit, by which a broken record is found. An index on the records
+// would do too, but every claim and record would pay for it. The record counts without the line.
+func (d *Deduper) auditBroken(ctx context.Context, on *wire.Conn, id *table.Identity, cause error) error {
+	if on == nil {
+		pooled, err := d.acquire(ctx)
+		if err != nil {
+			return fmt.Errorf("dedup: writing the audit: %w", err)
+		}
+		defer d.release(ctx, pooled)
+		on = wire.On(pooled.Conn())
+	}
+	if err := d.table().AuditBroken(ctx, on.Conn(), id, cleaned(cause).Error()); err != nil {
+		return fmt.Errorf("dedup: writing the audit: %w", cleaned(err))
+	}
+	return nil
+}

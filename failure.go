@@ -1,0 +1,217 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/guard"
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
+)
+
+// This file decides what a failure means: which are retried, which are recorded as a refusal, and
+// whose error the caller gets. constraint.go asks for a record first.
+
+// stage is how far an attempt came.
+type stage int
+
+const (
+	atOpen stage = iota // before the effect, or between the effect and its record because the context ended
+	atEffect
+	atRecord
+	atCommit
+)
+
+// failure is the state in which an attempt failed after its look-up.
+type failure struct {
+	at stage
+	// rode is true if the statement failed that rode with the look-up, and prepared if an earlier
+	// attempt had prepared it.
+	rode, prepared bool
+	// connLost is true if the attempt's connection was closed by then.
+	connLost bool
+	// blocked is how long the record's statement waited for a lock before it gave up, else 0. A twin
+	// held it, or a lock on the whole table did.
+	blocked time.Duration
+	// readOnly is true if a primary refused a write because the transaction is read-only. A standby
+	// refuses earlier, when the transaction opens.
+	readOnly bool
+}
+
+// failed is the verdict on an attempt that failed after its look-up. It keeps the state of the
+// connection, which is not known later.
+func (a *attempt) failed(at stage, err error) verdict {
+	f, pg := &a.failure, a.on.PgConn()
+	f.at = at
+	if at != atRecord || wire.SQLState(err) != wire.CodeLockNotAvailable {
+		f.blocked = 0
+	}
+	f.connLost = pg.IsClosed()
+	f.readOnly = wire.IsReadOnlyTx(err) && pg.TxStatus() == 'E'
+	return fail(err)
+}
+
+// clean removes the row's values from an error of the record's statement.
+func (a *attempt) clean(err error) error {
+	if a.failure.at == atRecord {
+		return cleaned(err)
+	}
+	return err
+}
+
+// classify returns what a failure means that no record explains. The order of the cases matters.
+func (c *call) classify(err error) verdict {
+	f := &c.last.failure
+	var final *finalError
+	var notFinal *notFinalError
+	switch {
+	case f.at == atRecord && table.IsConflict(err):
+		return c.conflict(err)
+	case f.at == atRecord && wire.SQLState(err) == wire.CodePreparedMissing && !c.last.inOwnTx:
+		return fail(invalidEffect(err, "has discarded the prepared statements of its connection (DEALLOCATE, DISCARD); leave them, or call pgx's Conn.DeallocateAll after the transaction"))
+	case f.at == atRecord && wire.SQLState(err) == wire.CodePreparedMissing && !c.discards:
+		c.discards = true // the effect has discarded them; the next attempt has another connection
+		return verdict{kind: again}
+	case f.readOnly:
+		return fail(readOnlyTx(err))
+	case wire.IsTransient(err), errors.Is(effectsOwn(err), ErrRestartTx), f.connLost && wire.IsConnLost(err):
+		return retry(err)
+	case wire.IsTxTimeout(err):
+		return fail(invalidEffect(err, "sent nothing for longer than Options.IdleTimeout, or took longer than the server's transaction_timeout; keep slow calls out of it, or raise the limit"))
+	case f.at == atRecord:
+		return fail(fmt.Errorf("dedup: writing the record: %w", err)) // which clean has redacted
+	case errors.As(err, &notFinal):
+		return fail(err)
+	case errors.Is(err, guard.ErrTxControl):
+		return fail(misused(err))
+	case errors.As(err, &final):
+		return c.refuse(final.err)
+	case c.storeErrors && c.written.Outcome == table.Done && recordable(err): // once: COMMIT may refuse that record too
+		return c.refuse(effectsOwn(err))
+	case wire.SQLState(err) != "": // a deferred constraint failed at COMMIT
+		return fail(byEffect(err))
+	default:
+		return fail(err)
+	}
+}
+
+// unopened returns what a failure before the effect means. Nothing ran, so no record can explain it.
+func (c *call) unopened(ctx context.Context, err error) verdict {
+	switch {
+	case wire.SQLState(err) == wire.CodeUniqueViolation: // of a claim
+		return c.conflict(err)
+	case wire.IsUnsent(err) && c.stmt.Read != nil && !c.ownTrip:
+		c.ownTrip = true
+		return verdict{kind: again}
+	case wire.SQLState(err) == wire.CodePreparedMissing && c.renewed < c.d.pool.Stat().MaxConns():
+		c.renewed++ // another user of the connection has discarded what was prepared
+		return verdict{kind: again, err: err}
+	}
+	err = c.d.withHint(hintPooler(err))
+	switch {
+	case wire.IsReadOnlyTx(err): // behind a statement that a standby refuses
+		return fail(readOnlyTx(err))
+	case mayRetry(ctx, err):
+		return verdict{kind: again, err: err, pause: true, outage: isOutage(err)}
+	case errors.Is(err, ErrSchema):
+		return fail(err)
+	case ctx.Err() != nil:
+		return fail(fmt.Errorf("dedup: opening the transaction: %w: %w", contextError(ctx), err))
+	default:
+		return fail(fmt.Errorf("dedup: opening the transaction: %w", err))
+	}
+}
+
+// mayRetry reports whether a fresh attempt may not meet an error of the library's own statements,
+// before anything was written: the error is transient, or the connection broke without the server
+// giving a reason.
+func mayRetry(ctx context.Context, err error) bool {
+	if ctx.Err() != nil || errors.Is(err, ErrInFlight) {
+		return false
+	}
+	return wire.IsTransient(err) || wire.IsConnLost(err)
+}
+
+// isOutage reports whether an error that may be retried comes from the server's state and not from
+// other transactions.
+func isOutage(err error) bool {
+	switch wire.SQLState(err) {
+	case wire.CodeSerialization, wire.CodeDeadlock, wire.CodeLockNotAvailable:
+		return false
+	}
+	return true
+}
+
+// mayBeStale reports whether a type that has changed may have caused a statement's error. It is false
+// for a wrong number of rows, a constraint that does not hold, and what a function raised.
+func mayBeStale(err error) bool {
+	if errors.Is(err, pgx.ErrNoRows) || errors.Is(err, pgx.ErrTooManyRows) || wire.IsTransient(err) {
+		return false
+	}
+	switch sqlClass(err) {
+	case "23", "P0":
+		return false
+	}
+	return true
+}
+
+// refuse has the next attempt record a refusal: its record must not share a transaction with the
+// effect's writes.
+func (c *call) refuse(cause error) verdict {
+	text, err := encodeRefusal(cause, c.d.opts.MaxResultBytes)
+	if err != nil {
+		return fail(fmt.Errorf("%w (the refusal: %w)", err, cause))
+	}
+	c.written, c.cause = table.Record{Outcome: table.Refused, Result: text}, cause
+	return verdict{kind: again}
+}
+
+// unrecorded removes the mark of Final from an error that was not recorded: it is no answer, and the
+// next call runs again.
+func unrecorded(err error) error {
+	for {
+		final, ok := errors.AsType[*finalError](err)
+		if !ok {
+			return err
+		}
+		err = byEffect(final.err)
+	}
+}
+
+// recordable reports whether StoreErrors may record an error as the call's answer: an error of the
+// effect or of the server. What the library refused, a context, an operator or the server's own fault
+// is not recorded.
+func recordable(err error) bool {
+	own, effects := err.(*effectError)
+	switch {
+	case effects:
+		err = own.err
+	case wire.SQLState(err) == "":
+		return false
+	}
+	for _, own := range [...]error{
+		ErrInvalid, ErrInFlight, ErrRestartTx, ErrSchema, ErrBroken, ErrOutcomeUnknown, ErrAttemptsExhausted, pgx.ErrTxClosed,
+	} {
+		if errors.Is(err, own) {
+			return false
+		}
+	}
+	if wire.IsContextError(err) || wire.IsConnLost(err) {
+		return false
+	}
+	switch sqlClass(err) {
+	case "25", "26", "57", "58", "F0", "XX": // transaction state, statements, intervention, system, internal
+		return false
+	}
+	return true
+}
+
+// sqlClass returns the class of an error's SQLSTATE: its first two characters, or "".
+func sqlClass(err error) string {
+	state := wire.SQLState(err)
+	return state[:min(2, len(state))]
+}

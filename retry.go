@@ -1,0 +1,207 @@
+package dedup
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
+)
+
+// kind is what an attempt has come to. docs/design.md has the kinds as a table.
+type kind int
+
+const (
+	done    kind = iota // effect and record are committed
+	found               // nothing was committed; a record is the answer
+	busy                // nothing was committed; a twin, or another holder of the row, is waited for
+	again               // nothing was committed; another attempt may succeed
+	unknown             // the reply to COMMIT was lost, or cannot be trusted
+	failed              // nothing was committed, unless the effect ended its transaction; explain may still change it
+)
+
+// verdict is what an attempt has come to, and why.
+type verdict struct {
+	kind kind
+	err  error
+	// pause is true if the next attempt waits, within Options.Retry. An unknown outcome always
+	// waits; DoTx never does.
+	pause bool
+	// conflict is true if the statement of the record or the claim met a row that no look-up finds.
+	conflict bool
+	// outage is true if the server's state kept the transaction from opening: any other call would
+	// have met the same.
+	outage bool
+}
+
+// fail is the verdict on an attempt that err answers.
+func fail(err error) verdict { return verdict{kind: failed, err: err} }
+
+// retry is the verdict on an attempt that met a passing fault.
+func retry(err error) verdict { return verdict{kind: again, pause: true, err: err} }
+
+// run makes attempts until a record answers the call, or returns the error that does. It retries
+// these:
+//
+//	busy      after the twin has ended
+//	again     at once if the next attempt does something else: it takes another connection, sends
+//	          the statement in a trip of its own, or records a refusal
+//	          after a pause if a fault may have passed by then
+//	unknown   after a pause, to find out whether the lost COMMIT took place
+//
+// Options.Retry bounds the attempts that pause. failure.go says which failures are retried.
+func (c *call) run(ctx context.Context) error {
+	if c.lookFirst && c.d.look(ctx, &c.Entry, &c.seen, (*table.Table).LookUp) == nil {
+		c.lookedUp() // if the look fails, the attempt meets the same fault and reports it
+	}
+	for faults := 0; c.rec == nil; {
+		v := c.attempt(ctx)
+		if c.last.free { // so no earlier COMMIT took place
+			c.lost = lostCommit{}
+		}
+		if v.kind == busy {
+			v = c.wait(ctx, v)
+		}
+		goOn, err := c.next(ctx, v)
+		switch {
+		case !goOn:
+			return err
+		case err == nil:
+			continue
+		}
+		if faults++; faults >= c.d.opts.Retry.MaxAttempts {
+			return c.exhaust(&exhaustion{attempts: c.attempts, err: err, outage: v.outage})
+		}
+		if err := c.pause(ctx, faults, err); err != nil {
+			return c.ended(err)
+		}
+	}
+	return nil
+}
+
+// attempt makes one transaction. It takes three round trips if the identity is free, two if there is
+// a record or a twin, and two if the effect is a statement that rides with the look-up.
+func (c *call) attempt(ctx context.Context) verdict {
+	c.attempts++
+	c.last = attempt{c: c}
+	pooled, err := c.d.acquire(ctx)
+	if err != nil {
+		return c.unopened(ctx, err)
+	}
+	own := &ownTx{attempt: &c.last, pooled: pooled}
+	defer func() { own.giveBack(ctx) }() // rolls back, after a panic too
+	if err := c.d.checkTable(ctx, pooled.Conn()); err != nil {
+		wire.DropUnusable(ctx, pooled.Conn(), err)
+		return c.unopened(ctx, err)
+	}
+	return c.attemptOn(ctx, wire.On(pooled.Conn()), own)
+}
+
+// attemptOn makes an attempt in a transaction of its own, which it may leave open.
+func (c *call) attemptOn(ctx context.Context, on *wire.Conn, own *ownTx) verdict {
+	c.last = attempt{c: c, table: c.d.table(), on: on, limit: c.recordLimit(), inOwnTx: true}
+	return c.last.make(ctx, own)
+}
+
+// next reports whether to make another attempt: at once if err is nil, else after a pause because of
+// err. If not, the call has ended with err, or with a record. docs/design.md has it as a table.
+func (c *call) next(ctx context.Context, v verdict) (goOn bool, err error) {
+	switch v.kind {
+	case done:
+		return false, c.settle(ctx)
+	case found:
+		c.found(&c.seen.Record)
+		return false, nil
+	case unknown:
+		c.lost.add(v.err, c.written.SentAt)
+		return true, v.err
+	case again:
+		if v.pause {
+			return true, v.err
+		}
+		return true, nil
+	default:
+		return false, c.ended(v.err)
+	}
+}
+
+// settle answers the call with the record that it has just committed.
+func (c *call) settle(ctx context.Context) error {
+	if c.written.CreatedAt.IsZero() {
+		c.d.reexamine() // a trigger or rule swallowed the record: the next call examines the table again
+		if c.written.Outcome == table.Broken {
+			return table.ErrSwallowed
+		}
+		return c.recordBroken(ctx, table.ErrSwallowed, nil)
+	}
+	c.rec, c.executed = &c.written, true
+	return nil
+}
+
+// lookedUp uses what a look-up before the attempts has seen.
+func (c *call) lookedUp() {
+	if c.seen.Found {
+		c.found(&c.seen.Record)
+	}
+	c.ownTrip = c.ownTrip || c.seen.Forgotten
+}
+
+// exhaustion describes attempts that are used up: the call's own, or those of a call in its batch.
+type exhaustion struct {
+	attempts int
+	err      error // the fault of the last attempt
+	outage   bool
+}
+
+func (c *call) exhaust(x *exhaustion) error {
+	c.exhausted = x
+	if c.lost.err != nil {
+		return c.ended(x.err)
+	}
+	return &Error{Answer: ErrAttemptsExhausted, Attempts: x.attempts, Err: x.err}
+}
+
+// pause waits before the next attempt, within the context.
+func (c *call) pause(ctx context.Context, faults int, err error) error {
+	delay := c.d.opts.Retry.pause(faults)
+	if trace := c.d.opts.Tracer; trace != nil {
+		trace.TraceEvent(ctx, RetriedData{CallData: c.span.about(), Attempt: c.attempts, Err: err, Unknown: c.lost.err != nil, Delay: delay})
+	}
+	if ended := sleep(ctx, delay); ended != nil {
+		return fmt.Errorf("dedup: before another attempt: %w: %w", ended, err)
+	}
+	return nil
+}
+
+// pause draws the pause after the nth fault evenly from zero to the longest, so that callers that
+// failed together do not come back together.
+func (p RetryPolicy) pause(n int) time.Duration { return rand.N(p.longestPause(n) + 1) }
+
+// longestPause bounds the pause after the nth fault.
+func (p RetryPolicy) longestPause(n int) time.Duration {
+	d := p.BaseDelay
+	for range n - 1 {
+		if d *= 2; d >= p.MaxDelay {
+			return p.MaxDelay
+		}
+	}
+	return d
+}
+
+// jitter draws evenly from the upper half of d, so that waits and sweeps at intervals do not keep in
+// step.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+
+// sleep pauses for d. It returns the context's error if the context ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return contextError(ctx)
+	}
+}
