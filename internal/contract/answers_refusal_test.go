@@ -239,3 +239,47 @@ func storing(key string) dedup.Call {
 	c.StoreErrors = true
 	return c
 }
+
+// TestRefusalIsNotRecorded: a refusal whose context ends before it is recorded is no answer: the next
+// call runs again.
+func TestRefusalIsNotRecorded(t *testing.T) {
+	t.Parallel()
+
+	for name, do := range map[string]func(context.Context, *fixture, dedup.Effect[ticket]) error{
+		"Do": func(ctx context.Context, f *fixture, effect dedup.Effect[ticket]) error {
+			_, err := dedup.Do(ctx, f.d, call("Do"), effect)
+			return err
+		},
+		"DoTx": func(ctx context.Context, f *fixture, effect dedup.Effect[ticket]) error {
+			tx, err := f.pool.Begin(ctx)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+			_, err = dedup.DoTx(ctx, f.d, tx, call("DoTx"), effect)
+			return err
+		},
+		"BeginFunc": func(ctx context.Context, f *fixture, effect dedup.Effect[ticket]) error {
+			return f.d.BeginFunc(ctx, func(tx pgx.Tx) error {
+				_, err := dedup.DoTx(ctx, f.d, tx, call("BeginFunc"), effect)
+				return err
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, f := plain.setup(t, nil)
+			calling, cancel := context.WithCancel(ctx)
+			err := do(calling, f, func(context.Context, pgx.Tx) (ticket, error) {
+				cancel()
+				return ticket{}, dedup.Final(errOwn)
+			})
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, errOwn)
+			require.NotErrorIs(t, err, dedup.ErrRefused)
+			require.True(t, dedup.IsRetryable(err))
+			require.Zero(t, f.records(t))
+			require.NoError(t, do(ctx, f, effect("k")))
+		})
+	}
+}

@@ -93,6 +93,39 @@ func TestDoTxViolationOfATwin(t *testing.T) {
 	}
 }
 
+// TestDoTxOwnErrorBehindATwin: an effect that fails with an error of its own may have read what a twin
+// left whose record the snapshot hides. So the transaction is to be run again, and a twin's success is
+// not answered with "balance too low".
+func TestDoTxOwnErrorBehindATwin(t *testing.T) {
+	t.Parallel()
+
+	for name, refuse := range map[string]func(error) error{
+		"Plain": func(err error) error { return err }, "Final": dedup.Final, "NotFinal": dedup.NotFinal,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stricter(t, []orderKind{lockFirst}, func(t *testing.T, p profile) {
+				ctx, f := p.setup(t, nil)
+				fails := (&tool{ref: "k", then: func(context.Context, pgx.Tx, int) error { return refuse(errPaper) }}).run
+				tx := f.begin(t, ctx)
+				requireUsable(t, ctx, tx) // takes the snapshot
+				_, err := dedup.Do(ctx, f.peer(t), call("k"), effect("k"))
+				require.NoError(t, err)
+				_, err = dedup.DoTx(ctx, f.d, tx, call("k"), fails)
+				require.ErrorIs(t, err, dedup.ErrRestartTx)
+				require.NoError(t, tx.Rollback(ctx))
+
+				// Without a twin it is the effect's error.
+				tx = f.begin(t, ctx)
+				_, err = dedup.DoTx(ctx, f.d, tx, call("alone"), fails)
+				require.ErrorIs(t, err, errPaper)
+				require.NotErrorIs(t, err, dedup.ErrRestartTx)
+				requireUsable(t, ctx, tx)
+			})
+		})
+	}
+}
+
 // TestDoTxLostBeforeItLooks: where the connection is lost after a conflict and before it
 // can be looked up, nobody knows whose it was.
 func TestDoTxLostBeforeItLooks(t *testing.T) {

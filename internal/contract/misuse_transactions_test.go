@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
@@ -43,6 +44,18 @@ func badNesting() (rows []badRow) {
 			return err
 		},
 		"Reentrant": itself,
+		"ReentrantThroughAnotherPool": func(ctx context.Context, d *dedup.Deduper, tx pgx.Tx) error {
+			pool, err := pgxpool.NewWithConfig(ctx, d.Pool().Config())
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			other, err := dedup.New(pool, nil)
+			if err != nil {
+				return err
+			}
+			return itself(ctx, other, tx)
+		},
 		"ReentrantThroughAnother": func(ctx context.Context, d *dedup.Deduper, tx pgx.Tx) error {
 			_, err := dedup.DoTx(ctx, d, tx, call("other"), step(func(ctx context.Context, tx pgx.Tx) error { return itself(ctx, d, tx) }).effect())
 			return err
