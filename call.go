@@ -26,9 +26,10 @@ type Call struct {
 	// Key names the intent. Made once, where the intent is formed, and the same
 	// on every retry; see KeyFromToolCall, KeyFromIntent and NewKey.
 	Key string
-	// Args are the arguments, as a value that encoding/json can encode without
-	// loss (see [FingerprintOf]) or as a json.RawMessage. Only their fingerprint is kept: the same identity with
-	// other arguments is refused. Nil means that there are none.
+	// Args are the arguments: a json.RawMessage, or a value that is compared as encoding/json
+	// writes it (see [FingerprintOf]). Fields that it leaves out are not compared. Times are
+	// compared as they are written, zone included: give them in UTC. Only the fingerprint is
+	// kept: the same identity with other arguments is refused. Nil means that there are none.
 	Args any
 
 	// Retention overrides Options.Retention in the fields that are not zero.

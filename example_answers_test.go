@@ -167,7 +167,7 @@ func ExampleDeduper_Lookup() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("%s: %s, result %q\n", when, status.State, status.Result)
+		fmt.Printf("%s: %s, result %q\n", when, status.State, string(status.Result))
 	}
 
 	look("before")

@@ -22,31 +22,40 @@ type Fingerprint = canon.Fingerprint
 // the arguments. Arrays and objects may nest 1,000 deep in them.
 const MaxArgsSize = canon.MaxSize
 
-// FingerprintOf returns the SHA-256 of a version prefix and the canonical JSON
-// text of args. White space, the order of members, the spelling of numbers and
-// of escapes do not count; every digit of a number does. nil is null.
+// FingerprintOf returns the SHA-256 of a version prefix and the canonical JSON text of args. White
+// space, the order of members, the spelling of numbers and of escapes do not count. Every digit of
+// a number does. nil is null.
 //
-// A [json.RawMessage] is taken as JSON text. Any other value goes through
-// [json.Marshal] first. A plain []byte is refused, because Marshal would make
-// it a base64 string, in which the order of members and the white space count
-// again: convert it to json.RawMessage, or to string if it is no JSON.
+// A [json.RawMessage] is taken as JSON text. Any other value is compared as [json.Marshal] writes
+// it. A plain []byte is refused, because Marshal makes it a base64 string, in which white space
+// counts: convert it to json.RawMessage, or to string if it is no JSON.
 //
-// Marshal leaves some values out without an error, and calls that differ in them
-// would count as one. So arguments are refused that hold a struct of which
-// nothing is encoded ([errors.New]'s, atomics), an unexported field that may hold
-// data, two fields of one name, or a struct that has its MarshalJSON from an
-// embedded field and other fields beside it. Fields tagged `json:"-"` do not
-// count, nor do locks, functions and channels, and what a MarshalJSON or
-// MarshalText leaves out is its author's choice. Methods with pointer receivers
-// ([math/big.Int]) are used in arguments that are passed by value too, if they
-// would lose something otherwise; in maps and interfaces they cannot be.
+//   - Fields that Marshal leaves out are not compared: unexported fields, fields tagged `json:"-"`,
+//     two fields with one name, and fields that the type's MarshalJSON or MarshalText ignores. A
+//     struct that embeds a type with such a method, a time.Time for one, has that method too.
+//   - A time is compared as it is written, zone included. One instant in two zones is two different
+//     arguments: give times in UTC.
+//   - Marshal calls a method with a pointer receiver only through a pointer, or on an element of a
+//     slice: hold a *[math/big.Int], not a big.Int.
 //
-// An *[InvalidError] with Field "Args" says why arguments have no
-// fingerprint: they lose a part, cannot be encoded, are larger than [MaxArgsSize], nest
-// deeper than 1,000 levels, name a member twice, hold a string that is not
-// valid UTF-8 (in a Go value too, where Marshal would silently replace the bad
-// bytes and so merge different calls), or a number with an exponent beyond
-// ±1,000,000,000.
+// Since Go 1.27 encoding/json writes these types in another way, so their fingerprints differ
+// between programs that Go 1.26 and Go 1.27 built, and a retry after the upgrade is refused with
+// [ErrKeyReused]. Encode them to a json.RawMessage yourself:
+//
+//   - a type with a MarshalJSONTo method
+//   - a type with an AppendText method that has no MarshalJSON, unless its MarshalText writes the
+//     same text
+//   - a struct with the tag option embed or format
+//   - a struct with a quote or a backslash in the name of a tag
+//
+// Arguments without a fingerprint are an *[InvalidError] with Field "Args":
+//
+//   - a value that encoding/json cannot encode, such as a cycle
+//   - a struct that encoding/json always writes as {}
+//   - a string that is not valid UTF-8, in a Go value too: Marshal would replace the bad bytes, and
+//     two calls would be one
+//   - a text larger than [MaxArgsSize], nested deeper than 1,000 levels, with two members of one
+//     name, or with an exponent beyond ±1,000,000,000
 func FingerprintOf(args any) (Fingerprint, error) {
 	fp, err := canon.FingerprintOf(args)
 	return fp, invalidArgs(err)
@@ -143,8 +152,8 @@ func KeyFromToolCall(session string, turn int, toolCallID string) (string, error
 // KeyFromToolCallArgs returns the key of a tool call whose id is not usable: it is
 // empty or the like ([UsableToolCallID]), or another call of the message carries it
 // too. session and turn are those of [KeyFromToolCall]; tool is the tool's name and
-// args are the call's arguments, compared as [FingerprintOf] does; repeat counts the
-// calls of the same message before this one that have the same tool and arguments and
+// args are the call's arguments, compared as [FingerprintOf] does, times with their zone: give
+// them in UTC; repeat counts the calls of the same message before this one that have the same tool and arguments and
 // go by them too, nearly always 0.
 //
 // The position of the call in its message does not count, since it changes when a

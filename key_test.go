@@ -31,6 +31,8 @@ type keyVectors struct {
 	}
 	Args []struct{ Session, Args, Key string }
 	Hash []struct{ Key, Hash string }
+	// Values are arguments that are Go values, in goldenValues.
+	Values []struct{ Name, Fingerprint, Key, Merging string }
 }
 
 func TestKeyGolden(t *testing.T) {
@@ -225,8 +227,8 @@ func cut(text string, cuts uint64) (parts []string) {
 	return append(parts, text[start:])
 }
 
-// goldenKeys reads vectors that were written by an independent implementation and never
-// change.
+// goldenKeys reads vectors that never change. Those of texts were written by an independent
+// implementation, those of Go values by Go 1.26.
 func goldenKeys(t testing.TB) (vectors keyVectors) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/key.json")

@@ -44,12 +44,10 @@ type Result[R any] struct {
 
 // encodeResult returns the text that records value.
 //
-// A [json.RawMessage] is stored byte for byte, anything else as encoding/json
-// writes it. What that would leave out without an error is refused, except for
-// unexported fields beside exported ones: no caller gets them, the first neither.
-// Postgres takes what encoding/json takes with two exceptions, and
-// both are found here, before COMMIT: text that is not UTF-8 and text that is
-// too long. A string that is not UTF-8 is refused, because encoding/json would change it.
+// A [json.RawMessage] is stored byte for byte, anything else as encoding/json writes it. Postgres
+// takes what encoding/json takes with two exceptions, and both are found here, before COMMIT: text
+// that is not UTF-8 and text that is too long. A string that is not UTF-8 is refused, because
+// encoding/json would change it.
 func encodeResult[R any](value R, max int) ([]byte, error) {
 	if raw, ok := any(value).(json.RawMessage); ok {
 		if raw == nil {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"time"
 
@@ -145,8 +144,8 @@ func (t *Tool[In, Out]) verdict(raw json.RawMessage) (json.RawMessage, error) {
 	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
 		return nil, errors.New("dedup: null is no result of the tool")
 	}
-	if err := strictly[Out](raw); err != nil {
-		return nil, fmt.Errorf("dedup: it is no result of the tool: %w", err)
+	if !fits[Out](raw, true) {
+		return nil, errors.New("dedup: it is no result of the tool: it " + lacking[Out](raw, "result"))
 	}
 	if t.Ref != nil && t.ref(out) == "" {
 		return nil, errNoRef

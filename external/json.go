@@ -5,49 +5,78 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"maps"
+	"reflect"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/canon"
 )
 
+// decode reads a stored text. Its error names the member at fault, and no value.
 func decode[T any](raw json.RawMessage) (value T, err error) {
 	err = guarded(func() error { return json.Unmarshal(raw, &value) })
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // whose text has the value
-		return value, fmt.Errorf("dedup: the stored input or result no longer fits the tool's type: %q is no %s", wrong.Field, wrong.Type)
+	if err == nil {
+		return value, nil
 	}
-	if err != nil {
-		return value, errors.New("dedup: the stored input or result no longer fits the tool's type")
+	if name, found := memberAtFault[T](raw, false); found {
+		return value, fmt.Errorf("dedup: the stored input or result no longer fits the tool's type at %q", name)
 	}
-	return value, nil
+	return value, errors.New("dedup: the stored input or result no longer fits the tool's type")
 }
 
 // decodeInput reads an input as a whole: a member that In lacks is one that another release has written,
 // and without it the effect would be another. Its error names the member at fault, and no value.
 func decodeInput[In any](raw json.RawMessage) (in In, err error) {
-	reason := "cannot be read as the tool's input"
 	err = guarded(func() error { return json.Unmarshal(raw, &in) })
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		reason = fmt.Sprintf("does not fit the tool's input at %q", wrong.Field)
+	if err == nil && fits[In](raw, true) {
+		return in, nil
 	}
+	reason := "cannot be read as the tool's input"
 	if err == nil {
-		unknown := strictly[In](raw)
-		if unknown == nil {
-			return in, nil
-		}
-		reason = "has a member that the tool's input lacks: " + strings.TrimPrefix(unknown.Error(), "json: ")
+		reason = lacking[In](raw, "input")
+	} else if name, found := memberAtFault[In](raw, false); found {
+		reason = fmt.Sprintf("does not fit the tool's input at %q", name)
 	}
 	return in, &dedup.InvalidError{What: "call", Field: "in", Reason: reason, Err: err}
 }
 
-// strictly says whether a valid text has a member that T has no field for.
-func strictly[T any](raw json.RawMessage) error {
+// lacking says of a text which member T, the tool's input or result, lacks.
+func lacking[T any](raw json.RawMessage, what string) string {
+	reason := "has a member that the tool's " + what + " lacks"
+	if name, found := memberAtFault[T](raw, true); found {
+		reason += fmt.Sprintf(", at or in %q", name)
+	}
+	return reason
+}
+
+// memberAtFault returns the name of the first member of an object that does not fit T when it is read
+// alone. The errors of encoding/json say where too, but differ between releases of Go and may hold the
+// keys of a map, which are values. If T is a map, so are the names of the members: there is none then.
+func memberAtFault[T any](raw json.RawMessage, strict bool) (name string, found bool) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil || reflect.TypeFor[T]().Kind() == reflect.Map {
+		return "", false
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		alone, err := json.Marshal(map[string]json.RawMessage{name: members[name]})
+		if err == nil && !fits[T](alone, strict) {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// fits reports whether a valid text can be read as a T; if strict, without a member that T lacks.
+func fits[T any](raw json.RawMessage, strict bool) bool {
 	return guarded(func() error {
-		strict := json.NewDecoder(bytes.NewReader(raw))
-		strict.DisallowUnknownFields()
-		return strict.Decode(new(T))
-	})
+		decoder := json.NewDecoder(bytes.NewReader(raw))
+		if strict {
+			decoder.DisallowUnknownFields()
+		}
+		return decoder.Decode(new(T))
+	}) == nil
 }
 
 // encode makes the text of a result.
@@ -62,6 +91,6 @@ func encode(out any) (json.RawMessage, error) {
 	return text, nil
 }
 
-// marshal is json.Marshal that leaves out nothing silently, as package dedup does it, and
-// leaves <, > and & as they are: models read results.
+// marshal encodes a value as package dedup does, and leaves <, > and & as they are: models read
+// results.
 func marshal(value any) ([]byte, error) { return canon.Encode(value, false) }

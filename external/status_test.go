@@ -103,7 +103,7 @@ func TestDoByName(t *testing.T) {
 	for text, reason := range map[string]string{
 		`{"order": "seven"}`: `invalid call: in does not fit the tool's input at "order"`,
 		`{"order": 1.5}`:     `invalid call: in does not fit the tool's input at "order"`,
-		`{"oder": 1}`:        `invalid call: in has a member that the tool's input lacks: unknown field "oder"`,
+		`{"oder": 1}`:        `invalid call: in has a member that the tool's input lacks, at or in "oder"`,
 		`[]`:                 "invalid call: in cannot be read as the tool's input",
 	} {
 		_, err = f.tools.Do(f.ctx, named, json.RawMessage(text))

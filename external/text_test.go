@@ -98,7 +98,7 @@ func TestInputOfAnotherRelease(t *testing.T) {
 		decided bool // before the release cannot read it
 		says    string
 	}{
-		"Renamed": {addRelease[renamed], false, `its input has a member that the tool's input lacks: unknown field "card"`},
+		"Renamed": {addRelease[renamed], false, `its input has a member that the tool's input lacks, at or in "card"`},
 		"Retyped": {addRelease[retyped], false, `its input does not fit the tool's input at "card"`},
 		"Decided": {addRelease[renamed], true, "ada: not in the books; its input "},
 	} {

@@ -60,16 +60,18 @@ func (o *offered) splice(schema json.RawMessage) (json.RawMessage, error) {
 	if !o.info.Class.NeedsKey() {
 		return shown.text(), nil
 	}
-	required := []json.RawMessage{}
+	names := []byte("[")
 	if given := shown.value("required"); given != nil {
+		var required []json.RawMessage
 		if err := json.Unmarshal(given, &required); err != nil {
 			return nil, fmt.Errorf("mcpdedup: required in a tool's schema is no list: %w", err)
 		}
+		for _, name := range required {
+			names = append(append(names, name...), ',')
+		}
 	}
-	names, err := door.JSON(append(required, json.RawMessage(`"`+o.keyArgument+`"`)))
-	if err != nil {
-		return nil, err
-	}
+	names = append(append(names, '"'), o.keyArgument...)
+	names = append(names, '"', ']')
 	shown.set("required", names)
 	return shown.text(), nil
 }

@@ -122,14 +122,18 @@ func TestMiddlewareChangesNothingButTheKey(t *testing.T) {
 		guarded := shownSchemas(t, server)
 		require.Len(t, guarded, len(schemas))
 		for name, schema := range want {
-			require.Equal(t, schema, guarded[name], name)
+			require.Equal(t, escaped(schema), escaped(guarded[name]), name)
 		}
 		for name, odd := range oddSchemas {
-			require.Equal(t, odd.schema, plain[name], "the SDK changes nothing")
-			require.Equal(t, want[name], guarded[name+"-spaced"], "the SDK leaves spaces out")
+			require.Equal(t, escaped(odd.schema), escaped(plain[name]), "the SDK changes nothing")
+			require.Equal(t, escaped(want[name]), escaped(guarded[name+"-spaced"]), "the SDK leaves spaces out")
 		}
 	}
 }
+
+// escaped writes the one character that encoding/json spells in two ways, by its release and its
+// options, in one of them.
+func escaped(text string) string { return strings.ReplaceAll(text, "\u2028", `\u2028`) }
 
 // TestMiddlewareRefusesSchemas to which no argument can be added.
 func TestMiddlewareRefusesSchemas(t *testing.T) {

@@ -31,7 +31,8 @@
 //
 // Fields tagged key are the call's key, whatever key came with the call: one
 // string as it is, other types and several fields by [dedup.KeyFromIntent]. A
-// time.Time counts by its instant, whatever its offset. Fields
+// time.Time among them is turned to UTC: it counts by its instant. A time in any other
+// field is compared as it is spelled, zone included. Fields
 // tagged ignore are left out of the fingerprint, for what a model words anew or
 // a tracer adds with each try. Fields tagged redact are left out of it as well,
 // and of every comparison that is stored: a call that differs in them alone is

@@ -44,15 +44,16 @@ func textFault(text []byte) string {
 	if len(text) > dedup.MaxArgsSize {
 		return fmt.Sprintf("are %d bytes, and %d is the most", len(text), dedup.MaxArgsSize)
 	}
-	var syntax *json.SyntaxError
-	err := json.Unmarshal(text, new(json.RawMessage))
 	switch {
 	case !utf8.Valid(text):
 		return "are not valid UTF-8"
-	case errors.As(err, &syntax) && strings.Contains(syntax.Error(), "max depth"):
-		return "are nested too deep"
-	case errors.As(err, &syntax):
-		return fmt.Sprintf("are no JSON: it goes wrong at byte %d", syntax.Offset)
+	case !json.Valid(text):
+		// The library's own reader says where. The errors of encoding/json differ between releases of Go.
+		_, err := dedup.FingerprintOf(json.RawMessage(text))
+		if invalid, ok := errors.AsType[*dedup.InvalidError](err); ok {
+			return invalid.Reason
+		}
+		return "are no JSON"
 	case typeAt(text) != "object":
 		return "must be an object and are of type " + typeAt(text)
 	}

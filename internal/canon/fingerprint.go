@@ -1,6 +1,6 @@
 // Package canon makes of a call's arguments one canonical JSON text, its fingerprint,
-// and digests that show later which arguments differ; and it encodes results without loss. It
-// knows Go values and JSON, and nothing of databases.
+// and digests that show later which arguments differ; and it encodes results. It knows Go
+// values and JSON, and nothing of databases.
 package canon
 
 import (
@@ -74,13 +74,10 @@ func jsonText(args any) ([]byte, error) {
 	case *hollowError:
 		return nil, refuse("lose what they hold as JSON: %s", err)
 	}
-	switch err {
-	case errNoUTF8:
+	if err == errNoUTF8 {
 		return nil, refuse("have a string that is not valid UTF-8; encode binary data as []byte or base64")
-	default:
-		reason := fmt.Sprintf("cannot be encoded as JSON (%T); unwrap this error for the cause", err)
-		return nil, &Error{Reason: reason, Err: err}
 	}
+	return nil, &Error{Reason: "cannot be encoded as JSON; unwrap this error for the cause", Err: err}
 }
 
 // HashRoom is the size of the buffers in which hash input is put together on

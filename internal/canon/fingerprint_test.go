@@ -83,6 +83,25 @@ var errFailing = errors.New("card 4111 refused")
 
 func (failing) MarshalJSON() ([]byte, error) { return nil, errFailing }
 
+func cyclicPointer() any {
+	type ring struct{ Next *ring }
+	r := &ring{}
+	r.Next = &ring{r}
+	return r
+}
+
+func cyclicMap() any {
+	m := map[string]any{}
+	m["m"] = []any{m}
+	return m
+}
+
+func cyclicSlice() any {
+	list := make([]any, 2)
+	list[1] = list
+	return list
+}
+
 func TestFingerprintRefuses(t *testing.T) {
 	t.Parallel()
 
@@ -92,9 +111,12 @@ func TestFingerprintRefuses(t *testing.T) {
 	}{
 		"Bytes":           {[]byte(`{}`), "are a []byte; convert"},
 		"EmptyRawMessage": {json.RawMessage{}, "end of text where a JSON value should be, at byte 0"},
-		"Channel":         {make(chan int), "cannot be encoded as JSON (*json.UnsupportedTypeError)"},
-		"NaN":             {math.NaN(), "cannot be encoded as JSON (*json.UnsupportedValueError)"},
-		"Method":          {failing{}, "cannot be encoded as JSON (*json.MarshalerError)"},
+		"Channel":         {make(chan int), "cannot be encoded as JSON; unwrap"},
+		"NaN":             {math.NaN(), "cannot be encoded as JSON; unwrap"},
+		"Method":          {failing{}, "cannot be encoded as JSON; unwrap"},
+		"CyclicPointer":   {cyclicPointer(), "cannot be encoded as JSON; unwrap"},
+		"CyclicMap":       {cyclicMap(), "cannot be encoded as JSON; unwrap"},
+		"CyclicSlice":     {cyclicSlice(), "cannot be encoded as JSON; unwrap"},
 		"NestedDuplicate": {map[string]any{"x": json.RawMessage(`{"a":1,"a":2}`)}, "the object already has"},
 		"NestedInvalid":   {map[string]any{"x": json.RawMessage("\"\xff\"")}, "invalid UTF-8"},
 		"NestedSurrogate": {map[string]any{"x": json.RawMessage(`"\ud800"`)}, "lone surrogate"},

@@ -4,20 +4,20 @@ import (
 	"encoding"
 	"encoding/json"
 	"reflect"
+	"sync"
 	"unicode/utf8"
 )
 
-// hasInvalidString says whether json.Marshal met a string in value that is not
-// valid UTF-8.
+// hasInvalidString reports whether json.Marshal met a string in value that is not valid UTF-8.
 func hasInvalidString(value any) bool {
 	return stringWalk{}.invalid(reflect.ValueOf(value), false)
 }
 
-// stringWalk looks for invalid strings where json.Marshal does. Within a type
-// that marshals itself, which is opaque, it looks at everything, unexported fields too:
-// such methods mostly encode the fields of their own value.
+// stringWalk looks for invalid strings where json.Marshal does. Within a type that has a marshal
+// method, which is opaque, it looks at everything, unexported fields too: such methods mostly
+// encode the fields of their own value.
 //
-// It knows where it has been. Only fields that are not encoded can close a circle.
+// It holds where it has been. Only fields that are not encoded can close a cycle.
 type stringWalk map[stringVisit]bool
 
 // stringVisit names a pointer, a map or a slice that a walk has come to.
@@ -28,7 +28,11 @@ type stringVisit struct {
 	opaque  bool
 }
 
-var rawMessageType = reflect.TypeFor[json.RawMessage]()
+var (
+	rawMessageType    = reflect.TypeFor[json.RawMessage]()
+	textMarshalerType = reflect.TypeFor[encoding.TextMarshaler]()
+	textAppenderType  = reflect.TypeFor[encoding.TextAppender]()
+)
 
 func (w stringWalk) invalid(v reflect.Value, opaque bool) bool {
 	if !v.IsValid() || v.Type() == rawMessageType {
@@ -52,9 +56,9 @@ func (w stringWalk) invalid(v reflect.Value, opaque bool) bool {
 		}
 	}
 	switch pointer := reflect.PointerTo(t); {
-	case pointer.Implements(marshalerType):
+	case writesJSON(pointer):
 		opaque = true
-	case pointer.Implements(textMarshalerType):
+	case pointer.Implements(textMarshalerType) || pointer.Implements(textAppenderType) && callsAppendText():
 		if invalidText(v) {
 			return true
 		}
@@ -88,19 +92,34 @@ func (w stringWalk) invalid(v reflect.Value, opaque bool) bool {
 	return false
 }
 
-// invalidText asks a value that marshals itself to text. A nil pointer never
-// gets here, and an unexported field cannot be asked.
+// invalidText reports whether the method that encoding/json calls writes a value as text that is
+// not valid UTF-8. A nil pointer never gets here, and the methods of an unexported field cannot be
+// called.
 func invalidText(v reflect.Value) bool {
 	if !v.CanInterface() {
 		return false
 	}
-	m, ok := v.Interface().(encoding.TextMarshaler)
-	if !ok && v.CanAddr() {
-		m, ok = v.Addr().Interface().(encoding.TextMarshaler)
+	value := v.Interface()
+	if v.CanAddr() {
+		value = v.Addr().Interface()
 	}
-	if !ok {
-		return false
+	var text []byte
+	var err error
+	if m, ok := value.(encoding.TextAppender); ok && callsAppendText() {
+		text, err = m.AppendText(nil)
+	} else if m, ok := value.(encoding.TextMarshaler); ok {
+		text, err = m.MarshalText()
 	}
-	text, err := m.MarshalText()
 	return err == nil && !utf8.Valid(text)
 }
+
+// callsAppendText reports whether encoding/json calls AppendText, as it does since Go 1.27.
+var callsAppendText = sync.OnceValue(func() bool {
+	text, err := json.Marshal(appended{})
+	return err == nil && string(text) != "{}"
+})
+
+type appended struct{}
+
+// AppendText implements encoding.TextAppender.
+func (appended) AppendText(b []byte) ([]byte, error) { return append(b, 'x'), nil }

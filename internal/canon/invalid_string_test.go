@@ -8,9 +8,10 @@ import (
 )
 
 type (
-	badText  struct{}
-	embedded struct{ Bad string }
-	circular struct {
+	badText   struct{}
+	badAppend struct{}
+	embedded  struct{ Bad string }
+	circular  struct {
 		Text string
 		Self *circular `json:"-"`
 		Raw  json.RawMessage
@@ -20,16 +21,17 @@ type (
 )
 
 func (badText) MarshalText() ([]byte, error)          { return []byte("\xff"), nil }
+func (badAppend) MarshalText() ([]byte, error)        { return []byte("\ufffd"), nil }
+func (badAppend) AppendText(b []byte) ([]byte, error) { return append(b, 0xff), nil }
 func (m marshalsItself) MarshalJSON() ([]byte, error) { return json.Marshal("x" + m.hidden) }
 func (m *byPointer) MarshalText() ([]byte, error)     { return []byte(m.hidden), nil }
 
-// encoding/json turns bytes that are no UTF-8 into U+FFFD, so that two
-// different calls would look the same.
-func TestFingerprintRefusesInvalidStrings(t *testing.T) {
-	t.Parallel()
+const bad = "a\xffb"
 
-	const bad = "a\xffb"
-	for name, args := range map[string]any{
+// withInvalidString are values of which encoding/json turns bytes that are not valid UTF-8 into
+// U+FFFD, so that two different calls, or results, would look the same.
+func withInvalidString() map[string]any {
+	return map[string]any{
 		"String":          bad,
 		"Pointer":         new(bad),
 		"Slice":           []any{1, []string{"ok", bad}},
@@ -45,7 +47,14 @@ func TestFingerprintRefusesInvalidStrings(t *testing.T) {
 		"SelfMarshalling": []any{marshalsItself{bad}},
 		"BesideAnEscape":  []any{json.RawMessage(`"\ufffd"`), bad},
 		"SharedPointer":   func() any { p := &booking{To: bad}; return []any{p, p} }(),
-	} {
+		"MapKeys":         map[string]int{"a\xff": 1, "a\xfe": 2},
+	}
+}
+
+func TestFingerprintRefusesInvalidStrings(t *testing.T) {
+	t.Parallel()
+
+	for name, args := range withInvalidString() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := FingerprintOf(args)
@@ -53,6 +62,8 @@ func TestFingerprintRefusesInvalidStrings(t *testing.T) {
 			require.NotContains(t, err.Error(), bad)
 		})
 	}
+	_, err := FingerprintOf(badAppend{})
+	require.Equal(t, callsAppendText(), err != nil, "refused where encoding/json writes it: %v", err)
 
 	round := &circular{Text: "fine", Raw: json.RawMessage(`"\ufffd"`)}
 	round.Self = round
@@ -70,4 +81,22 @@ func TestFingerprintRefusesInvalidStrings(t *testing.T) {
 			require.NoError(t, err)
 		})
 	}
+}
+
+func TestEncodeRefusesInvalidStrings(t *testing.T) {
+	t.Parallel()
+
+	for name, result := range withInvalidString() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, escapeHTML := range []bool{true, false} {
+				_, err := Encode(result, escapeHTML)
+				require.ErrorContains(t, err, "a string that is not valid UTF-8")
+				require.NotContains(t, err.Error(), bad)
+			}
+		})
+	}
+	text, err := Encode([]string{"\ufffd"}, true)
+	require.NoError(t, err)
+	require.JSONEq(t, `["\ufffd"]`, string(text))
 }

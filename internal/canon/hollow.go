@@ -1,0 +1,73 @@
+package canon
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// hollowError refuses a value whose type isHollow. It names the type and no values.
+type hollowError struct{ t reflect.Type }
+
+// Error implements error.
+func (e *hollowError) Error() string {
+	return fmt.Sprintf("a %s is encoded as {} whatever it holds; export its fields, or hold a pointer to it where its MarshalJSON has a pointer receiver", e.t)
+}
+
+// isHollow reports whether encoding/json writes {} for every value of a type: it is a struct, or a
+// pointer to one, that has fields of which none is ever written and no method that writes JSON.
+func isHollow(t reflect.Type) bool {
+	if t == nil {
+		return false
+	}
+	called := t // whose methods encoding/json calls: a pointer's, where there is one
+	for ; t.Kind() == reflect.Pointer; t = t.Elem() {
+		called = t
+	}
+	return t.Kind() == reflect.Struct && t.NumField() > 0 && !writesJSON(called) && writesNoField(t, map[reflect.Type]bool{})
+}
+
+// writesNoField reports whether encoding/json never writes a field of a struct type. It writes the
+// fields of an embedded struct as the outer one's, also where the embedded type is not exported.
+func writesNoField(t reflect.Type, seen map[reflect.Type]bool) bool {
+	if seen[t] {
+		return true
+	}
+	seen[t] = true
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag := f.Tag.Get("json")
+		name, _, _ := strings.Cut(tag, ",")
+		held := f.Type
+		if held.Kind() == reflect.Pointer {
+			held = held.Elem()
+		}
+		switch {
+		case tag == "-":
+		case f.Anonymous && name == "" && held.Kind() == reflect.Struct:
+			if !writesNoField(held, seen) {
+				return false
+			}
+		case f.IsExported():
+			return false
+		}
+	}
+	return true
+}
+
+var marshalerType = reflect.TypeFor[json.Marshaler]()
+
+// writesJSON reports whether a type has a method by which encoding/json writes it as JSON. Package
+// jsontext, and so MarshalJSONTo, is there only where encoding/json calls that method.
+func writesJSON(t reflect.Type) bool {
+	if t.Implements(marshalerType) {
+		return true
+	}
+	method, ok := t.MethodByName("MarshalJSONTo")
+	if !ok || method.Type.NumIn() != 2 || method.Type.In(1).Kind() != reflect.Pointer {
+		return false
+	}
+	encoder := method.Type.In(1).Elem()
+	return encoder.PkgPath() == "encoding/json/jsontext" && encoder.Name() == "Encoder"
+}
