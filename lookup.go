@@ -14,8 +14,7 @@ type State string
 
 const (
 	// StateNotFound: no record and no twin in flight. The call has not run, or
-	// it ran so long ago that it is forgotten. [Deduper.Lookup] says when that is
-	// certain.
+	// it ran so long ago that it is forgotten.
 	StateNotFound State = "not found"
 	// StateInFlight: a call is running right now. No row says so; its lock or
 	// claim does.
@@ -45,16 +44,15 @@ type Status struct {
 	CreatedAt, ExpiresAt, ForgetAt, Now time.Time
 }
 
-// Lookup reads the state of a call, for those who lost its answer and cannot
-// or will not call again. One round trip. On servers other than plain PostgreSQL only a claim
-// can find out whether a twin is in flight, so one is made and rolled back.
+// Lookup reads the state of a call without making it. It takes one round trip. On servers other than
+// plain PostgreSQL it inserts a claim and rolls it back, because only a claim finds a twin in flight.
 //
-// StateNotFound is certain: the call is not committed and will not be, because it holds its lock
-// or claim until its commit has ended (of a transaction with many DoTx each of the first 256). The
-// Deduper that looks needs the call's Schema.
+// StateNotFound is certain: the call is not committed and will not be, because a call holds its lock
+// or claim until its commit has ended (each of the first 256 DoTx of one transaction). The Deduper
+// that looks needs the call's Schema.
 //
-// The error is an [ErrInvalid] or the database's: 25006 on a standby, which may not have
-// the record, or may still have one that was deleted on the primary.
+// The error is an [ErrInvalid] or the database's: 25006 on a standby, which may lack the record or
+// still have one that was deleted on the primary.
 func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, error) {
 	if err := d.usable(ctx); err != nil {
 		return Status{}, err

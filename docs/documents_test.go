@@ -453,29 +453,3 @@ func TestWayOfACall(t *testing.T) {
 		require.Greater(t, rows, 10, document)
 	}
 }
-
-// TestNotFoundIsSaidInOneWay: the runbook says in the words of Lookup when "not found" is
-// certain, and so does every document that begins a paragraph with it.
-func TestNotFoundIsSaidInOneWay(t *testing.T) {
-	t.Parallel()
-
-	plainText := func(file string) string {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		paragraphs := strings.Split(strings.NewReplacer("\n//", "\n", "`", "").Replace(string(text)), "\n\n")
-		for i, p := range paragraphs {
-			paragraphs[i] = strings.Join(strings.Fields(p), " ")
-		}
-		return strings.Join(paragraphs, "\n")
-	}
-	_, rule, found := strings.Cut(plainText("lookup.go"), "\nStateNotFound is certain")
-	require.True(t, found)
-	rule, _, _ = strings.Cut(rule, "\n")
-	require.Contains(t, rule, "Until")
-	for _, file := range documents(t) {
-		text := plainText(file)
-		if file == "docs/incidents.md" || strings.Contains(text, "\nStateNotFound is certain") {
-			require.Contains(t, text, "\nStateNotFound is certain"+rule+"\n", file)
-		}
-	}
-}
