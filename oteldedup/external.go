@@ -24,8 +24,12 @@ func (t *Tracer) ObserveExternal(x *external.Tools) error {
 		var all error
 		pool := x.Deduper().Pool()
 		for state, page := range map[string]func(after external.Operation) ([]external.Operation, error){
-			"open":   func(after external.Operation) ([]external.Operation, error) { return x.Open(ctx, pool, external.List{After: after, Limit: 1}) },
-			"parked": func(after external.Operation) ([]external.Operation, error) { return x.Parked(ctx, pool, external.List{After: after, Limit: 100}) },
+			"open": func(after external.Operation) ([]external.Operation, error) {
+				return x.Open(ctx, pool, external.List{After: after, Limit: 1})
+			},
+			"parked": func(after external.Operation) ([]external.Operation, error) {
+				return x.Parked(ctx, pool, external.List{After: after, Limit: 100})
+			},
 		} {
 			seconds, err := oldest(page)
 			if err == nil {
