@@ -83,7 +83,7 @@ func DoBatch[R any](ctx context.Context, d *Deduper, calls iter.Seq[StatementCal
 		switch {
 		case err != nil:
 		case calls == nil:
-			err = invalid("calls", "must not be nil")
+			err = missing("calls", "must not be nil")
 		default:
 			err = d.usable(ctx)
 		}

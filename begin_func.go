@@ -43,7 +43,7 @@ func (d *Deduper) BeginFunc(ctx context.Context, fn func(tx pgx.Tx) error) error
 	case guard.Inside(ctx):
 		return errNested
 	case fn == nil:
-		return invalid("fn", "must not be nil")
+		return missing("fn", "must not be nil")
 	}
 	for attempt := 1; ; attempt++ {
 		again, err := d.beginFunc(ctx, attempt, fn)

@@ -163,17 +163,14 @@ func (c *call) check(ctx context.Context, d *Deduper, from *Call) error {
 
 // checkIdentity checks the three names of an identity.
 func checkIdentity(id table.Identity) error {
-	if field, problem := id.Problem(); problem != "" {
-		return invalid(field, "%s", problem)
-	}
-	return nil
+	return cmp.Or(validateName("Scope", id.Scope), validateName("Tool", id.Tool), validateName("Key", id.Key))
 }
 
 // longestWait is longer than any wait, and so short that a little can be added to it.
 const longestWait = 100 * 365 * 24 * time.Hour
 
 var (
-	errNoEffect  = &InvalidError{What: "call", Field: "effect", Reason: "must not be nil"}
+	errNoEffect  = &InvalidError{What: "call", Field: "effect", Missing: true, Reason: "must not be nil"}
 	errNested    = &InvalidError{What: "call", Field: "ctx", Reason: "is an effect's; inside an effect use DoTx with its transaction"}
 	errReentrant = &InvalidError{What: "call", Field: "ctx", Reason: "is that of this very call's effect; a call cannot make itself"}
 )

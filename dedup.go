@@ -110,7 +110,7 @@ type Deduper struct {
 // trip. A nil opts means the defaults. The error is an [ErrInvalid].
 func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
 	if pool == nil {
-		return nil, invalidOption("pool", "must not be nil")
+		return nil, &InvalidError{What: "option", Field: "pool", Missing: true, Reason: "must not be nil"}
 	}
 	resolved, err := opts.resolve()
 	if err != nil {
@@ -159,7 +159,7 @@ func (d *Deduper) Stats() Stats { return d.stats.snapshot() }
 func (d *Deduper) usable(ctx context.Context) error {
 	switch {
 	case ctx == nil:
-		return invalid("ctx", "must not be nil")
+		return missing("ctx", "must not be nil")
 	case d == nil || d.pool == nil:
 		return invalid("d", "must come from New")
 	}

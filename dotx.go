@@ -249,7 +249,7 @@ func restartTx(err error) error { return &Error{Answer: ErrRestartTx, Err: err} 
 func checkTx(tx pgx.Tx) error {
 	invalid := func(reason string) error { return invalid("tx", "%s", reason) }
 	if tx == nil {
-		return invalid("must not be nil")
+		return missing("tx", "must not be nil")
 	}
 	var pg *pgconn.PgConn
 	if conn := guard.ConnOf(tx); conn != nil {

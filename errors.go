@@ -143,11 +143,12 @@ type InvalidError struct {
 	// Field names the part at fault: "Scope", "Tool", "Key", "Args", "Session", "Parts",
 	// "Retention", the name of an option, and so on. It is empty for a result and an effect.
 	Field string
-	// Reason says what is wrong and what to do about it, as a sentence that Field, or What
-	// where that is empty, begins. It begins with "is empty" exactly where something is
-	// missing: "is empty; give …". It gives byte positions and lengths,
-	// never the value: names, arguments and results hold personal data, and errors end up
-	// in logs.
+	// Missing reports that Field was not given: it is empty or nil. It is false for a Field that
+	// was given and is wrong.
+	Missing bool
+	// Reason says what is wrong and what to do about it. It continues a sentence that begins with
+	// Field, or with What if Field is empty. It gives byte positions and lengths, never the value:
+	// names, arguments and results hold personal data, and errors end up in logs.
 	Reason string
 	// Stored is the recorded result that does not fit the caller's type, so that the caller
 	// can recover it; else nil.
@@ -178,6 +179,13 @@ func (e *InvalidError) Unwrap() error { return e.Err }
 
 func invalid(field, format string, args ...any) *InvalidError {
 	return &InvalidError{What: "call", Field: field, Reason: fmt.Sprintf(format, args...)}
+}
+
+// missing is invalid for a field that was not given.
+func missing(field, format string, args ...any) *InvalidError {
+	err := invalid(field, format, args...)
+	err.Missing = true
+	return err
 }
 
 func invalidOption(option, format string, args ...any) *InvalidError {

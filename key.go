@@ -98,13 +98,13 @@ const (
 // a variable that nobody filled, and would merge intents.
 func KeyFromIntent(parts ...string) (string, error) {
 	if len(parts) == 0 {
-		return "", invalid("Parts", "are missing; give what tells this intent from every other")
+		return "", missing("Parts", "are missing; give what tells this intent from every other")
 	}
 	var room [canon.HashRoom]byte
 	b := append(room[:0], intentDomain...)
 	for i, part := range parts {
 		if part == "" {
-			return "", invalid("Parts", "have an empty one at index %d; fill it or leave it out", i)
+			return "", missing("Parts", "have an empty one at index %d; fill it or leave it out", i)
 		}
 		b = canon.AppendPart(b, part)
 	}
@@ -126,7 +126,7 @@ func KeyFromIntent(parts ...string) (string, error) {
 // counts through the whole session, also after its history was compacted.
 //
 // What it risks: two calls of one message that carry one id are one call here, and
-// the second is refused with [ErrKeyReused]. An id that is the call's position in
+// the second is refused with [ErrKeyReused] if its arguments differ. An id that is the call's position in
 // its message names another call once part of the message is numbered anew. A
 // model that plans again gives the same intent a new id, which no key can notice; a
 // key of your own, made with the plan and saved with it ([NewKey]), always
@@ -139,7 +139,7 @@ func KeyFromToolCall(session string, turn int, toolCallID string) (string, error
 		return "", err
 	}
 	if !UsableToolCallID(toolCallID, "") {
-		return "", invalid("ToolCallID", "is empty, \"null\" or \"None\", as some providers leave it; make the key of the call's arguments: KeyFromToolCallArgs")
+		return "", missing("ToolCallID", "is empty, \"null\" or \"None\", as some providers leave it; make the key of the call's arguments: KeyFromToolCallArgs")
 	}
 	var room [canon.HashRoom]byte
 	b := append(room[:0], toolCallDomain...)
@@ -150,11 +150,11 @@ func KeyFromToolCall(session string, turn int, toolCallID string) (string, error
 }
 
 // KeyFromToolCallArgs returns the key of a tool call whose id is not usable: it is
-// empty or the like ([UsableToolCallID]), or another call of the message carries it
-// too. session and turn are those of [KeyFromToolCall]; tool is the tool's name and
+// empty or the like ([UsableToolCallID]), or another call of the message with other arguments
+// carries it too. session and turn are those of [KeyFromToolCall]; tool is the tool's name and
 // args are the call's arguments, compared as [FingerprintOf] does, times with their zone: give
-// them in UTC; repeat counts the calls of the same message before this one that have the same tool and arguments and
-// go by them too, nearly always 0.
+// them in UTC. repeat counts the calls of the same message before this one that have no usable id
+// either, and the same tool and arguments. It is nearly always 0. Calls with the same usable id, tool and arguments are one call, not repeats.
 //
 // The position of the call in its message does not count, since it changes when a
 // part of the message is delivered again, or when calls are delivered as they arrive.
@@ -310,7 +310,7 @@ func validateTurn(session string, turn int) error {
 
 func validateSession(session string) error {
 	if session == "" {
-		return invalid("Session", "is empty; give the conversation, run or job that the call belongs to")
+		return missing("Session", "is empty; give the conversation, run or job that the call belongs to")
 	}
 	return nil
 }
@@ -324,7 +324,9 @@ func encodeKey(prefix string, hashInput []byte) string {
 // validateName checks a scope, a tool or a key.
 func validateName(field, name string) error {
 	if problem := table.NameProblem(field, name); problem != "" {
-		return invalid(field, "%s", problem)
+		err := invalid(field, "%s", problem)
+		err.Missing = name == ""
+		return err
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 type keyVectors struct {
@@ -105,6 +107,38 @@ func TestKeyRefuses(t *testing.T) {
 	requireInvalid(t, err, "Session", "is empty")
 	_, err = KeyFromArgsMergingRepeats("s", json.RawMessage(`{`))
 	requireInvalid(t, err, "Args", "no quoted member name")
+}
+
+// What was not given is told by a field, not by the text of the error.
+func TestMissing(t *testing.T) {
+	t.Parallel()
+
+	intent := func(parts ...string) error { _, err := KeyFromIntent(parts...); return err }
+	call := func(session string, turn int, id string) error {
+		_, err := KeyFromToolCall(session, turn, id)
+		return err
+	}
+	_, noPool := New(nil, nil)
+	for name, c := range map[string]struct {
+		err     error
+		missing bool
+	}{
+		"Scope":      {checkIdentity(table.Identity{Tool: "t", Key: "k"}), true},
+		"Tool":       {checkIdentity(table.Identity{Scope: "s", Key: "k"}), true},
+		"Key":        {checkIdentity(table.Identity{Scope: "s", Tool: "t"}), true},
+		"BadKey":     {checkIdentity(table.Identity{Scope: "s", Tool: "t", Key: "\n"}), false},
+		"Session":    {call("", 1, "id"), true},
+		"ToolCallID": {call("s", 1, "null"), true},
+		"Turn":       {call("s", -1, "id"), false},
+		"NoParts":    {intent(), true},
+		"EmptyPart":  {intent("a", ""), true},
+		"Pool":       {noPool, true},
+		"Tx":         {checkTx(nil), true},
+	} {
+		var invalid *InvalidError
+		require.ErrorAs(t, c.err, &invalid, name)
+		require.Equal(t, c.missing, invalid.Missing, name)
+	}
 }
 
 func TestKeyFromArgsMergesRepeatsOnly(t *testing.T) {

@@ -39,7 +39,7 @@ func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts Reset
 	id := table.Identity{Scope: scope, Tool: tool, Key: key}
 	err = checkIdentity(id)
 	if err == nil && opts.Reason == "" {
-		err = invalid("Reason", "must say why the identity is freed")
+		err = missing("Reason", "must say why the identity is freed")
 	}
 	var audited bool
 	if err == nil {

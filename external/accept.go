@@ -30,7 +30,7 @@ func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call
 		return Operation{}, err
 	}
 	if tx == nil {
-		return Operation{}, &dedup.InvalidError{What: "call", Field: "tx", Reason: "must not be nil"}
+		return Operation{}, &dedup.InvalidError{What: "call", Field: "tx", Missing: true, Reason: "must not be nil"}
 	}
 	// Past the guard of an effect of package dedup: what is sent here ends no transaction.
 	conn := guard.ConnOf(tx)

@@ -57,7 +57,8 @@ func (h *Handle[In, Out]) ask(call dedup.Call, in In) (*ask, error) {
 func identity(scope, tool, key string) (table.Identity, error) {
 	id := table.Identity{Scope: scope, Tool: tool, Key: key}
 	if field, problem := id.Problem(); problem != "" {
-		return table.Identity{}, &dedup.InvalidError{What: "call", Field: field, Reason: problem}
+		given := map[string]string{"Scope": scope, "Tool": tool, "Key": key}[field]
+		return table.Identity{}, &dedup.InvalidError{What: "call", Field: field, Missing: given == "", Reason: problem}
 	}
 	return id, nil
 }

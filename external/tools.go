@@ -81,7 +81,7 @@ func (o *Options) resolve() (Options, error) {
 // for d's Tracer. The error is an [dedup.ErrInvalid].
 func New(d *dedup.Deduper, opts *Options) (*Tools, error) {
 	if d == nil {
-		return nil, &dedup.InvalidError{What: "option", Field: "d", Reason: "must come from dedup.New"}
+		return nil, &dedup.InvalidError{What: "option", Field: "d", Missing: true, Reason: "must come from dedup.New"}
 	}
 	resolved, err := opts.resolve()
 	if err != nil {

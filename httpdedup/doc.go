@@ -58,9 +58,13 @@
 // # Effects outside of the database
 //
 // A handler's writes are one transaction with its answer; a payment elsewhere is not.
-// [Middleware.External] serves tools of package external, which find out what became of calls
-// that were cut off. It has no handler: the body is the tool's input and the answer its result. A
-// call that has no answer yet is answered with 202.
+// [Middleware.Tool] serves the external tools of a registry, which find out what became of calls that
+// were cut off. A call that has no answer yet is answered with 202.
+//
+// # Tools
+//
+// [Middleware.Tool] serves any tool of a registry: the body is the tool's arguments and the answer its
+// result. Such a call is the same one through every door of the registry.
 //
 // # The order of layers
 //

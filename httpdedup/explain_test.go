@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/tool"
 )
 
 // TestExplain holds what a client is told of every error, whatever made it. What errors mean is
@@ -47,15 +48,16 @@ func TestExplain(t *testing.T) {
 		told := 0
 		opts, err := Options{
 			Scope: func(*http.Request) (string, error) { return "acme", nil }, RetryAfter: 7 * time.Second,
-			OnError: func(_ *http.Request, err error) {
+			OnError: func(r *http.Request, err error) {
 				told++
 				require.Equal(t, c.err, err, name)
+				require.Equal(t, "pay", tool.InvocationOf(r.Context()).Tool, name)
 			},
 		}.resolve()
 		require.NoError(t, err)
 		require.Equal(t, 10*time.Second, opts.MaxWait, "a twin is waited for")
 		m := &Middleware{opts: opts}
-		refused := m.explain(httptest.NewRequest(http.MethodPost, "/", nil), "pay", c.err)
+		refused := m.explain(httptest.NewRequest(http.MethodPost, "/", nil), tool.Invocation{Tool: "pay"}, c.err)
 		require.Equal(t, c.kind.Name, refused.Name, name)
 		require.Equal(t, c.later, refused.header.Get("Retry-After") == "7", name)
 		require.Equal(t, c.told, told == 1, name)

@@ -13,13 +13,19 @@ import (
 // keptHeader says until when an answer is kept. It is this package's own.
 const keptHeader = "Dedup-Kept-Until"
 
-// keyOf returns the key of a call of a tool, or the turn that makes it.
-func keyOf(header http.Header, tool string) (key string, turn *door.Turn, err error) {
+// keyOf returns the key of a call of a tool, and the turn, which makes the key where that is
+// empty. Both may be empty if the key is optional. A turn that cannot be read does no harm
+// beside a key.
+func keyOf(header http.Header, tool string, optional bool) (key string, turn door.Turn, err error) {
 	lines := header[door.KeyHeader]
-	if key, err = parseKey(lines); err != nil || dedup.UsableToolCallID(key, tool) {
-		return key, nil, err
+	if key, err = parseKey(lines); err != nil {
+		return "", turn, err
 	}
-	if turn, err = parseTurn(header[door.TurnHeader]); turn == nil && err == nil {
+	turn, err = parseTurn(header[door.TurnHeader])
+	switch {
+	case dedup.UsableToolCallID(key, tool):
+		return key, turn, nil
+	case err == nil && turn == door.Turn{} && !(optional && len(lines) == 0):
 		err = noKey(lines, key)
 	}
 	return "", turn, err
@@ -57,22 +63,22 @@ func noKey(lines []string, key string) error {
 	}
 }
 
-// parseTurn reads the Agent-Turn of a request from all its header lines, nil where there
+// parseTurn reads the Agent-Turn of a request from all its header lines, the zero one if there
 // is none: the session as a string, and the number of the model's message in it as the
 // parameter turn, from 1.
-func parseTurn(lines []string) (*door.Turn, error) {
+func parseTurn(lines []string) (door.Turn, error) {
 	if len(lines) == 0 {
-		return nil, nil
+		return door.Turn{}, nil
 	}
 	session, params, problem := door.ReadHeader(lines[0])
-	t := &door.Turn{Session: session}
+	t := door.Turn{Session: session}
 	for param := range strings.SplitSeq(params, ";") {
 		if name, value, _ := strings.Cut(strings.TrimSpace(param), "="); name == "turn" {
 			t.Number, _ = strconv.Atoi(value) // 0 is no turn
 		}
 	}
 	if problem != "" || len(lines) > 1 || !t.Valid() {
-		return nil, refuse(kindInvalidRequest, `The Agent-Turn is malformed. Send one: the session in quotes, and the number of the model's message in it from 1, such as "conversation 17"; turn=4.`)
+		return door.Turn{}, refuse(kindInvalidRequest, `The Agent-Turn is malformed. Send one: the session in quotes, and the number of the model's message in it from 1, such as "conversation 17"; turn=4.`)
 	}
 	return t, nil
 }

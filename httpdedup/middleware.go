@@ -15,6 +15,7 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/tool"
 )
 
 // Middleware guards handlers. It is safe for concurrent use; make one and wrap
@@ -37,8 +38,8 @@ func New(d *dedup.Deduper, opts Options) (*Middleware, error) {
 	if invalid := door.CheckRetention(d, resolved.Retention); invalid != nil {
 		return nil, fmt.Errorf("httpdedup: %w", invalid)
 	}
-	if x := resolved.External; x != nil && x.Deduper() != d {
-		return nil, &dedup.InvalidError{What: "option", Field: "External", Reason: "has another Deduper; make both with one"}
+	if tools := resolved.Tools; tools != nil && tools.Deduper() != d {
+		return nil, &dedup.InvalidError{What: "option", Field: "Tools", Reason: "has another Deduper; make both with one"}
 	}
 	return &Middleware{d: d, opts: resolved, most: d.Options().MaxResultBytes / 2}, nil
 }
@@ -78,12 +79,13 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, tool string, 
 		next.ServeHTTP(w, r)
 		return
 	}
-	call, body, err := m.admit(w, r, tool)
+	call, turn, body, err := m.admit(w, r, tool)
+	inv := invocationOf(call, turn, body)
 	if err != nil {
-		m.sendProblem(w, m.explain(r, call.Tool, err))
+		m.sendProblem(w, m.explain(r, inv, err))
 		return
 	}
-	j := &job{m: m, r: r, next: next, body: body, outer: w.Header()}
+	j := &job{m: m, r: r, next: next, inv: inv, body: body, outer: w.Header()}
 	result, err := dedup.Do(r.Context(), m.d, call, j.effect)
 	if j.left != nil && abortedForGood(err) { // the handler has told of the failed statement
 		err = j.left
@@ -92,34 +94,45 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, tool string, 
 		}
 	}
 	if err = m.answer(w, j, result, err); err != nil {
-		m.sendProblem(w, m.explain(r, call.Tool, err))
+		m.sendProblem(w, m.explain(r, inv, err))
+	}
+}
+
+// invocationOf is a call as tool.InvocationOf returns it.
+func invocationOf(call dedup.Call, turn door.Turn, body []byte) tool.Invocation {
+	return tool.Invocation{
+		Scope: call.Scope, Tool: call.Tool, Key: call.Key, Session: turn.Session, Turn: turn.Number, Args: body, MaxWait: call.MaxWait,
+	}
+}
+
+// echo sends the key back as it came, if Options.EchoKey says so.
+func (m *Middleware) echo(w http.ResponseWriter, r *http.Request) {
+	if lines := r.Header[door.KeyHeader]; m.opts.EchoKey && len(lines) == 1 {
+		w.Header()[door.KeyHeader] = slices.Clone(lines)
 	}
 }
 
 // admit makes a call of a request, or says why there is none. Who asks comes
 // first: whoever may not is told nothing else.
-func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) (call dedup.Call, body []byte, err error) {
-	if lines := r.Header[door.KeyHeader]; m.opts.EchoKey && len(lines) == 1 {
-		w.Header()[door.KeyHeader] = slices.Clone(lines)
-	}
+func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) (call dedup.Call, turn door.Turn, body []byte, err error) {
+	m.echo(w, r)
 	call = dedup.Call{Tool: tool, Retention: m.opts.Retention, MaxWait: m.opts.MaxWait}
 	if call.Scope, err = m.scope(bodiless(r)); err != nil {
-		return call, nil, err
+		return call, turn, nil, err
 	}
 	if tool == "" {
 		call.Tool = m.opts.Tool(bodiless(r))
 	}
-	var turn *door.Turn
-	if call.Key, turn, err = keyOf(r.Header, call.Tool); err != nil {
-		return call, nil, err
+	if call.Key, turn, err = keyOf(r.Header, call.Tool, false); err != nil {
+		return call, turn, nil, err
 	}
 	if call.Tool == "" {
-		return call, nil, errToolUnnamed
+		return call, turn, nil, errToolUnnamed
 	}
 	if body, err = readBody(w, r, m.opts.MaxBody); err != nil {
-		return call, nil, err
+		return call, turn, nil, err
 	}
-	if turn != nil { // the host is only compared: a retry under another name of the service meets the record
+	if call.Key == "" { // the host is only compared: a retry under another name of the service meets the record
 		var asks json.RawMessage
 		if asks, err = requestArgs(r, body, false); err == nil {
 			call.Key, err = turn.Key(call.Tool, asks)
@@ -128,7 +141,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) 
 	if err == nil {
 		call.Args, err = requestArgs(r, body, !m.opts.AnyHost)
 	}
-	return call, body, err
+	return call, turn, body, err
 }
 
 // scope asks on whose behalf a request comes.

@@ -15,6 +15,7 @@ import (
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/internal/wire"
+	"github.com/tooldedup/dedup/tool"
 )
 
 // operation is the body of an answer about an operation. Times are the
@@ -62,8 +63,8 @@ type operationRefusal struct {
 //
 // The answer is JSON with the member state: "running" (with Retry-After), "done",
 // "refused", "expired" or "broken", with status 200; and "unknown" in a problem
-// with status 404. Calls of Options.External may be "pending" or "parked" too, with
-// Retry-After, and are never "broken". Of a done or refused one response has the status, the stored
+// with status 404. Calls of a [tool.ExternalTool] of Options.Tools may be "pending" or "parked" too,
+// with Retry-After, and are never "broken". Of a done or refused one response has the status, the stored
 // headers and the body. Unknown is said when nothing has run or is running now, so
 // a request that is still on its way may run yet.
 func (m *Middleware) Operations() http.Handler { return http.HandlerFunc(m.serveOperation) }
@@ -75,7 +76,7 @@ func (m *Middleware) serveOperation(w http.ResponseWriter, r *http.Request) {
 	}
 	op, err := m.lookup(r)
 	if err != nil {
-		m.sendProblem(w, m.explain(r, "", err))
+		m.sendProblem(w, m.explain(r, tool.Invocation{}, err))
 		return
 	}
 	m.sendOperation(w, http.StatusOK, op)
@@ -87,28 +88,30 @@ func (m *Middleware) lookup(r *http.Request) (*operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	tool, key, err := operationName(r.URL)
-	if err != nil {
+	inv := tool.Invocation{Scope: scope}
+	if inv.Tool, inv.Key, err = operationName(r.URL); err != nil {
 		return nil, err
 	}
-	status, err := m.status(r.Context(), scope, tool, key)
+	status, err := m.status(r.Context(), inv)
 	var invalid *dedup.InvalidError
 	switch {
 	case errors.As(err, &invalid) && (invalid.Field == "Tool" || invalid.Field == "Key"):
 		return nil, refuse(kindInvalidOperation, "The "+strings.ToLower(invalid.Field)+" "+invalid.Reason+".")
 	case wire.IsConnLost(err): // dedup does not look twice, as it runs twice
-		return nil, m.later(door.Unavailable)
+		return nil, m.later(m.words(), door.Unavailable)
 	case err != nil:
 		return nil, err
 	}
 	return describe(status)
 }
 
-func (m *Middleware) status(ctx context.Context, scope, tool, key string) (status external.Status, err error) {
-	if m.opts.External != nil {
-		return m.opts.External.Status(ctx, scope, tool, key)
+func (m *Middleware) status(ctx context.Context, inv tool.Invocation) (status external.Status, err error) {
+	if m.opts.Tools != nil {
+		if _, known := m.opts.Tools.Lookup(inv.Tool); known {
+			return m.opts.Tools.Status(ctx, inv)
+		}
 	}
-	status.Record, err = m.d.Lookup(ctx, scope, tool, key)
+	status.Record, err = m.d.Lookup(ctx, inv.Scope, inv.Tool, inv.Key)
 	return status, err
 }
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/internal/wire"
+	"github.com/tooldedup/dedup/tool"
 )
 
 // Options configure a [Middleware]. Scope is required; every other zero field
@@ -82,17 +82,17 @@ type Options struct {
 	Retention dedup.Retention
 
 	// MaxWait bounds how long a request waits for another one with its key that is
-	// running, before it is answered with 409, and a call of External for its effect, before that is
-	// answered with 202. Default 10 seconds, negative means not
+	// running, before it is answered with 409, and a call of a [tool.ExternalTool] for its effect,
+	// before that is answered with 202. Default 10 seconds, negative means not
 	// at all. A request that ends earlier, by its context, stops waiting.
 	MaxWait time.Duration
 
-	// External has the tools that [Middleware.External] serves; [Middleware.Operations] knows
-	// theirs as well then. It must be made with the same Deduper. Default none.
-	External *external.Tools
+	// Tools has the tools that [Middleware.Tool] serves. [Middleware.Operations] then knows the
+	// operations of its external ones as well. It must be made with the same Deduper. Default none.
+	Tools *tool.Registry
 
 	// OperationsPath is where [Middleware.Operations] is mounted, a path or a URI: the
-	// beginning of the Location of calls of External that have no answer yet. Default
+	// beginning of the Location of calls of [Middleware.Tool] that have no answer yet. Default
 	// "/operations/".
 	OperationsPath string
 
@@ -102,10 +102,11 @@ type Options struct {
 	RetryAfter time.Duration
 
 	// OnError is told why a request was answered with 500 by the middleware, or with
-	// the 500 to 599 of a [ScopeError], which the client is not. It is called before the answer is sent, by the goroutine of
-	// the request. A handler's own answers of 500 are its own to report. What the
-	// database said, and err may quote, can hold values. Default: a line at level
-	// Error to slog.Default(), without what the database said but its SQLSTATE.
+	// the 500 to 599 of a [ScopeError], which the client is not. It is called before the answer is
+	// sent, by the goroutine of the request. [tool.InvocationOf] of r's context has the tool, and what
+	// else of the call was known by then. A handler's own answers of 500 are its own to report. What
+	// the database said, and err may quote, can hold values. Default: a line at level Error to
+	// slog.Default(), with the tool, and without what the database said but its SQLSTATE.
 	OnError func(r *http.Request, err error)
 }
 
@@ -128,7 +129,7 @@ func (o Options) resolve() (Options, error) {
 	_, badPath := url.Parse(o.OperationsPath)
 	switch {
 	case o.Scope == nil:
-		return refuse("Scope", "is required: say on whose behalf a request comes, by what was authenticated")
+		return Options{}, &dedup.InvalidError{What: "option", Field: "Scope", Missing: true, Reason: "is required: say on whose behalf a request comes, by what was authenticated"}
 	case o.MaxBody < 0:
 		return refuse("MaxBody", "must be at least 1; leave it out for 1 MiB")
 	case !validHeaderName(o.ReplayedHeader) || !storableHeader(o.ReplayedHeader):
@@ -145,7 +146,7 @@ func (o Options) resolve() (Options, error) {
 	o.Headers = headers
 	if o.OnError == nil {
 		o.OnError = func(r *http.Request, err error) {
-			slog.ErrorContext(r.Context(), "httpdedup: answered 500", "method", r.Method, "pattern", r.Pattern, "error", wire.LogText(err))
+			slog.ErrorContext(r.Context(), "httpdedup: answered 500", "method", r.Method, "pattern", r.Pattern, "tool", tool.InvocationOf(r.Context()).Tool, "error", wire.LogText(err))
 		}
 	}
 	return o, nil

@@ -10,7 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/internal/guard"
+	"github.com/tooldedup/dedup/tool"
 )
 
 type recorderKey struct{}
@@ -49,6 +51,7 @@ type job struct {
 	m    *Middleware
 	r    *http.Request
 	next http.Handler
+	inv  tool.Invocation
 	body []byte
 	// outer are the headers that layers around have set so far.
 	outer http.Header
@@ -68,7 +71,7 @@ func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 	rec := newRecorder(tx, j.outer, j.m.most)
 	j.last, j.left = rec, nil
 	j.runs++
-	j.serve(context.WithValue(ctx, recorderKey{}, rec), rec)
+	j.serve(context.WithValue(context.WithValue(ctx, door.InvocationKey{}, j.inv), recorderKey{}, rec), rec)
 	if err := rec.finish(); err != nil {
 		return nil, err
 	}

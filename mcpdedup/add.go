@@ -24,7 +24,7 @@ func AddTools(server *mcp.Server, tools *tool.Registry, opts *Options) error {
 		all = append(all, e)
 		external = external || info.External
 	}
-	if _, taken := tools.Lookup(getOperation); taken && external {
+	if taken, _ := tools.Lookup(getOperation); taken.Name == getOperation && external {
 		problems = append(problems, tool.Problem{Tool: getOperation, Field: "Name", Reason: "is that of the tool that is added beside external ones; rename it"})
 	}
 	if len(problems) > 0 {

@@ -69,7 +69,7 @@ func (e *exposed) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Call
 	if answer.Key == "" {
 		answer.Key = inv.Key
 	}
-	if err == nil && answer.Replayed && isStored(answer.JSON) {
+	if err == nil && answer.Replayed && door.IsOfMiddleware(answer.JSON) {
 		err = &dedup.InvalidError{What: "result", Reason: "was recorded when the tool was behind Middleware", Stored: answer.JSON}
 	}
 	if err != nil && e.info.External {
@@ -94,10 +94,7 @@ func (e *exposed) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv
 		return inv, nil
 	}
 	taken, err := e.take(req.Params)
-	inv.Args, inv.Key = taken.args, taken.key
-	if taken.turn != nil {
-		inv.Session, inv.Turn = taken.turn.Session, taken.turn.Number
-	}
+	inv.Args, inv.Key, inv.Session, inv.Turn = taken.args, taken.key, taken.turn.Session, taken.turn.Number
 	return inv, err
 }
 

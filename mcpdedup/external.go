@@ -46,7 +46,7 @@ func (o *operation) answer(meta mcp.Meta) *mcp.CallToolResult {
 // openOperation is what a call of an external tool is answered with that has no answer yet; nil for any
 // other error. Neither is an error: the call goes on, or its outcome is not known.
 func (e *exposed) openOperation(key string, err error) *mcp.CallToolResult {
-	state := door.FailureOf(e.info.Name, err).State()
+	state := door.FailureOf(e.info.RecordedAs, err).State()
 	if state == "" {
 		return nil
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/door"
-	"github.com/tooldedup/dedup/tool"
 )
 
 // failure is an error as a client is told of it. It is an error itself where a call is not made.
@@ -69,11 +68,7 @@ func (o *offered) tell(ctx context.Context, key string, err error) failure {
 	if errors.As(err, &ready) {
 		return *ready
 	}
-	var arg *tool.ArgumentError
-	if errors.As(err, &arg) {
-		return failure{code: door.ArgumentsInvalid, text: argumentText(arg) + nothing + "Correct the arguments and call again."}
-	}
-	of := door.FailureOf(o.info.Name, err)
+	of := door.FailureOf(o.info.RecordedAs, err)
 	told := failure{code: of.Code, text: w.Text(of)}
 	switch of.Code {
 	case door.KeyReused, door.Expired:
@@ -83,12 +78,10 @@ func (o *offered) tell(ctx context.Context, key string, err error) failure {
 	case door.Refused:
 		return refusedFailure(of.Refusal)
 	case door.KeyRequired:
-		told.text = o.keyRequiredText()
-	case door.KeyInvalid:
-		told.text = fmt.Sprintf("What names the action (%s) cannot be its key: it must be 1 to %d bytes of text without control characters.", strings.Join(o.info.Key, ", "), door.MaxKey) +
-			nothing + "Correct the arguments and call again."
-	case door.ArgumentsInvalid:
-		told.text = "The arguments " + of.Reason + "." + nothing + "Correct the arguments and call again."
+		if len(o.info.Key) == 0 {
+			told.text = o.keyRequiredText()
+		}
+	case door.KeyInvalid, door.ArgumentsInvalid:
 	case door.Blocked, door.OutcomeUnknown, door.Unavailable, door.Timeout:
 		told.hidden = true
 	default:

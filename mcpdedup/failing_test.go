@@ -26,7 +26,7 @@ func TestTexts(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC)
 	secret := &pgconn.PgError{Severity: "ERROR", Message: "canary", Code: "23505"}
-	keyRequired := &dedup.InvalidError{What: "call", Field: "Key", Reason: "is empty; canary"}
+	keyRequired := &dedup.InvalidError{What: "call", Field: "Key", Missing: true, Reason: "is empty; canary"}
 	many := strings.Split(strings.Repeat("argument ", 30), " ")
 	cases := []struct {
 		name string
@@ -40,7 +40,7 @@ func TestTexts(t *testing.T) {
 		{"key reused, names gone", &dedup.Error{Answer: dedup.ErrKeyReused, Tool: "pay", FirstAt: at}},
 		{"key reused, many names", &dedup.Error{Answer: dedup.ErrKeyReused, Tool: "pay", FirstAt: at, Changed: many, Complete: true}},
 		{"argument", &tool.ArgumentError{Field: "lines[2].sku", Reason: "is missing"}},
-		{"argument that reads itself", &tool.ArgumentError{Field: "day", Reason: "cannot be read as canary.Type", Err: secret}},
+		{"argument that reads itself", &tool.ArgumentError{Field: "day", Reason: "cannot be read", Type: "canary.Type", Err: secret}},
 		{"arguments", &tool.ArgumentError{Reason: "must be an object"}},
 		{"arguments that cannot be compared", &dedup.InvalidError{What: "call", Field: "Args", Reason: "are not usable as JSON: a lone surrogate in a string, at byte 3"}},
 		{"added argument", notMade(door.ArgumentsInvalid, "The argument idempotencyKey is given twice.", nil)},
@@ -61,10 +61,10 @@ func TestTexts(t *testing.T) {
 		o    offered
 		key  string
 	}{
-		{"argument", offered{info: tool.Info{Name: "pay", Class: tool.Destructive}, keyArgument: KeyArgument}, "k"},
-		{"_meta", offered{info: tool.Info{Name: "pay", Class: tool.Write}}, "k"},
-		{"own argument", offered{info: tool.Info{Name: "pay", Class: tool.Write, Key: []string{"order.id", "day"}}}, "k"},
-		{"no key", offered{info: tool.Info{Name: "pay", Class: tool.ReadOnly}}, ""},
+		{"argument", offered{info: tool.Info{Name: "pay", RecordedAs: "pay", Class: tool.Destructive}, keyArgument: KeyArgument}, "k"},
+		{"_meta", offered{info: tool.Info{Name: "pay", RecordedAs: "pay", Class: tool.Write}}, "k"},
+		{"own argument", offered{info: tool.Info{Name: "pay", RecordedAs: "pay", Class: tool.Write, Key: []string{"order.id", "day"}}}, "k"},
+		{"no key", offered{info: tool.Info{Name: "pay", RecordedAs: "pay", Class: tool.ReadOnly}}, ""},
 	}
 	var golden strings.Builder
 	seen := map[door.Code]bool{}

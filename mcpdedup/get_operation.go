@@ -45,9 +45,14 @@ func (o *operations) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 	if err != nil {
 		return o.failed(ctx, "", err), nil
 	}
-	found, err := o.tools.Status(ctx, inv)
+	var found external.Status
+	if info, _ := o.tools.Lookup(inv.Tool); info.External {
+		found, err = o.tools.Status(ctx, inv)
+	} else {
+		err = errNoOperation
+	}
 	var invalid *dedup.InvalidError
-	if errors.As(err, &invalid) && (invalid.Field == "Tool" || invalid.Field == "Key") {
+	if errors.As(err, &invalid) && invalid.Field == "Key" {
 		err = errNoOperation
 	}
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/door"
+	"github.com/tooldedup/dedup/tool"
 )
 
 // guard stands before one tool of a server.
@@ -43,13 +44,17 @@ func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.Met
 	if err == nil {
 		compared, err = g.compared(taken.args)
 	}
-	if err == nil && taken.key == "" && taken.turn != nil {
-		taken.key, err = taken.turn.Key(g.info.Name, compared)
+	if err == nil && taken.key == "" && taken.turn.Valid() {
+		taken.key, err = taken.turn.Key(g.info.RecordedAs, compared)
 	}
 	if err != nil {
 		return complete(req.Session, g.failed(ctx, "", err)), nil
 	}
+	inv := tool.Invocation{
+		Scope: from.Scope, Session: taken.turn.Session, Turn: taken.turn.Number, Key: taken.key, Tool: g.info.Name, Args: taken.args, MaxWait: g.policy.MaxWait,
+	}
 	effect := func(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
+		ctx = context.WithValue(ctx, door.InvocationKey{}, inv)
 		params := *req.Params
 		params.Arguments = taken.args
 		inner := &mcp.CallToolRequest{Session: req.Session, Params: &params, Extra: req.Extra}
@@ -70,14 +75,14 @@ func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.Met
 
 func (g *guard) run(ctx context.Context, scope, key string, compared json.RawMessage, effect dedup.Effect[json.RawMessage]) (*mcp.CallToolResult, error) {
 	if key == "" && !g.info.Class.NeedsKey() {
-		text, err := door.Once(ctx, g.d, g.info.Name, pgx.TxOptions{}, effect)
+		text, err := door.Once(ctx, g.d, g.info.RecordedAs, pgx.TxOptions{}, effect)
 		if err != nil {
 			return nil, err
 		}
 		return replay(text, nil)
 	}
 	result, err := dedup.Do(ctx, g.d, dedup.Call{
-		Scope: scope, Tool: g.info.Name, Key: key, Args: compared,
+		Scope: scope, Tool: g.info.RecordedAs, Key: key, Args: compared,
 		Retention: g.policy.Retention, MaxWait: g.policy.MaxWait,
 	}, effect)
 	if err != nil {
@@ -93,9 +98,6 @@ func (g *guard) compared(args json.RawMessage) (json.RawMessage, error) {
 	if g.ownKey {
 		ignored = append(slices.Clip(ignored), g.keyArgument)
 	}
-	compared, _, err := takeMembers(args, ignored...)
-	if err == nil && len(compared) == 0 {
-		compared = json.RawMessage("{}")
-	}
+	compared, _, err := takeMembers(door.Args(args), ignored...)
 	return compared, err
 }

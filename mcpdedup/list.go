@@ -54,9 +54,12 @@ func (g *guard) show(t *mcp.Tool) (*mcp.Tool, error) {
 		return nil, err
 	}
 	shown.InputSchema, err = g.splice(text)
+	var closed *closedError
 	switch {
 	case errors.Is(err, errArgumentTaken):
 		return nil, fmt.Errorf("mcpdedup: tool %s has an argument %s itself; rename it, or name it as Policy.KeyArgument if it is the key", t.Name, g.keyArgument)
+	case errors.As(err, &closed):
+		return nil, fmt.Errorf("mcpdedup: the schema of tool %s may refuse arguments with %s among them, by %s; open it, name an argument of the tool's own as Policy.KeyArgument, or set Options.KeysInMeta and let clients send keys in _meta", t.Name, g.keyArgument, closed.keyword)
 	case err != nil:
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package mcpdedup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -31,9 +32,10 @@ import (
 // completed result is the answer to all of its calls. Like every effect, a handler
 // may run more than once for one call, and all its runs but one are rolled back.
 //
-// The list of tools shows the argument for the key and the hints of the class. A
-// tool that has an argument of that name itself cannot be listed, unless its
-// Policy.KeyArgument says that it is the key.
+// The list of tools shows the argument for the key and the hints of the class. A tool cannot be
+// listed that has an argument of that name itself, or whose schema refuses the added argument: by
+// maxProperties, for one, or by an allOf with a part that is closed. Then name an argument of the
+// tool's own as Policy.KeyArgument, or let clients send keys in _meta, with Options.KeysInMeta.
 //
 // Every tool has to be named, those that only read too: any other is not listed and cannot be
 // called, and OnError is told when it would be listed. Of the options Scope,
@@ -57,7 +59,7 @@ func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.M
 	}
 	guards := make(map[string]*guard, len(tools))
 	for name, p := range tools {
-		g := &guard{d: d, policy: p, offered: offer(tool.Info{Name: name, Class: p.Class}, &checked)}
+		g := &guard{d: d, policy: p, offered: offer(tool.Info{Name: name, RecordedAs: cmp.Or(p.RecordedAs, name), Class: p.Class}, &checked)}
 		if p.KeyArgument != "" {
 			g.keyArgument, g.ownKey = p.KeyArgument, true
 		}

@@ -68,18 +68,18 @@ func FuzzTakeMembers(f *testing.F) {
 func TestClientKey(t *testing.T) {
 	t.Parallel()
 	for _, good := range []string{"k", "1", "a b", "schlüssel", strings.Repeat("k", door.MaxKey), "🙂"} {
-		key, err := clientKey(nil, "here", "pay", good)
+		key, err := clientKey(door.Turn{}, "here", "pay", good)
 		require.NoError(t, err)
 		require.Equal(t, good, key)
 	}
 	// As many characters as maxLength allows, and more bytes than package dedup.
 	for _, long := range []string{strings.Repeat("ü", 128), strings.Repeat("🙂", maxKeyLength)} {
-		key, err := clientKey(nil, "here", "pay", long)
+		key, err := clientKey(door.Turn{}, "here", "pay", long)
 		require.NoError(t, err)
 		derived, err := dedup.KeyFromIntent(long)
 		require.NoError(t, err)
 		require.Equal(t, derived, key)
 	}
-	_, err := clientKey(nil, "here", "pay", "\xff")
+	_, err := clientKey(door.Turn{}, "here", "pay", "\xff")
 	require.ErrorContains(t, err, "The key here is not valid Unicode text.")
 }

@@ -62,8 +62,8 @@ const defaultRetryAfter = 5 * time.Second
 // checked returns the options with their defaults, or what is wrong with them.
 func (o *Options) checked() (Options, error) {
 	if o == nil || o.Scope == nil {
-		return Options{}, refuse("Scope", "is empty; give a function that returns the authenticated principal, "+
-			"such as TokenUser, or SingleUser for a server that one user runs")
+		return Options{}, &dedup.InvalidError{What: "option", Field: "Scope", Missing: true, Reason: "is empty; give a function that returns " +
+			"the authenticated principal, such as TokenUser, or SingleUser for a server that one user runs"}
 	}
 	opts := *o
 	if opts.RetryAfter == 0 {

@@ -1,6 +1,7 @@
 package mcpdedup
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,9 @@ type Policy struct {
 	// Class says what running the tool again would do. Required. Calls of ReadOnly
 	// tools are passed on as they are, if Options.Scope knows who makes them.
 	Class tool.Class
+	// RecordedAs is the name that the tool's calls are recorded under, if that is not its name: the
+	// tool's name before it was renamed. See [tool.Tool].
+	RecordedAs string
 	// Retention says how long answers are replayed, and refused after that.
 	// Default that of the Deduper.
 	Retention dedup.Retention
@@ -32,9 +36,19 @@ type Policy struct {
 
 // problems lists what is wrong with policies, sorted by the tools' names.
 func problems(d *dedup.Deduper, policies map[string]Policy) (found []tool.Problem) {
+	recordings := map[string]int{} // how many tools have a name for their records
+	for name, p := range policies {
+		recordings[name]++
+		if p.RecordedAs != "" && p.RecordedAs != name {
+			recordings[p.RecordedAs]++
+		}
+	}
 	for name, p := range policies {
 		report := func(reason string) {
 			found = append(found, tool.Problem{Tool: name, Field: "Class", Reason: reason})
+		}
+		if recordings[cmp.Or(p.RecordedAs, name)] > 1 && p.RecordedAs != "" {
+			found = append(found, tool.Problem{Tool: name, Field: "RecordedAs", Reason: "is another tool's already"})
 		}
 		if bad := door.CheckRetention(d, p.Retention); bad != nil {
 			found = append(found, tool.Problem{Tool: name, Field: bad.Field, Reason: bad.Reason})

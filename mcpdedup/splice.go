@@ -50,6 +50,9 @@ func (o *offered) splice(schema json.RawMessage) (json.RawMessage, error) {
 	if properties.value(o.keyArgument) != nil {
 		return nil, errArgumentTaken
 	}
+	if keyword := closing(schema); keyword != "" {
+		return nil, &closedError{keyword}
+	}
 	text := optionalKeyText
 	if o.info.Class.NeedsKey() {
 		text = requiredKeyText
@@ -74,6 +77,13 @@ func (o *offered) splice(schema json.RawMessage) (json.RawMessage, error) {
 	names = append(names, '"', ']')
 	shown.set("required", names)
 	return shown.text(), nil
+}
+
+// closedError says that a schema refuses arguments with the one that is added to them.
+type closedError struct{ keyword string }
+
+func (e *closedError) Error() string {
+	return "mcpdedup: a tool's schema refuses the argument that is added to it, by " + e.keyword
 }
 
 var errArgumentTaken = errors.New("mcpdedup: a tool has an argument of the name of the one that is added to it")

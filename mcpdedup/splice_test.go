@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/jackc/pgx/v5"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
@@ -153,5 +154,91 @@ func TestMiddlewareRefusesSchemas(t *testing.T) {
 		require.ErrorContains(t, err, "cannot be listed", schema)
 		require.Len(t, told, 1)
 		require.ErrorContains(t, told[0].Err, says, schema)
+	}
+}
+
+// TestClosedSchemas: a schema that may refuse the added argument is not listed, by any keyword, and
+// the error says what to do. One that takes it is listed, and arguments with the key satisfy it.
+func TestClosedSchemas(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, nil)
+	const shut = `{"properties":{"a":{}},"additionalProperties":false}`
+	for name, c := range map[string]struct{ schema, keyword string }{
+		"oneOf":                {`{"type":"object","oneOf":[` + shut + `,{"required":["b"]}]}`, "oneOf"},
+		"anyOf":                {`{"type":"object","anyOf":[` + shut + `]}`, "anyOf"},
+		"allOf":                {`{"type":"object","allOf":[{"required":["a"]},` + shut + `]}`, "allOf"},
+		"ref":                  {`{"type":"object","$ref":"#/$defs/in","$defs":{"in":` + shut + `}}`, "$ref"},
+		"refInAllOf":           {`{"type":"object","allOf":[{"$ref":"#/$defs/x~1y"}],"$defs":{"x/y":` + shut + `}}`, "allOf"},
+		"then":                 {`{"type":"object","if":{"required":["a"]},"then":` + shut + `}`, "then"},
+		"else":                 {`{"type":"object","if":{"required":["b"]},"else":` + shut + `}`, "else"},
+		"if":                   {`{"type":"object","if":` + shut + `,"else":{"required":["b"]}}`, "if"},
+		"not":                  {`{"type":"object","not":{"maxProperties":3}}`, "not"},
+		"dependentSchemas":     {`{"type":"object","dependentSchemas":{"a":` + shut + `}}`, "dependentSchemas"},
+		"patternProperties":    {`{"type":"object","patternProperties":{"Key$":{"type":"integer"}}}`, "patternProperties"},
+		"propertyNames":        {`{"type":"object","propertyNames":{"pattern":"^[a-z]$"}}`, "propertyNames"},
+		"maxProperties":        {`{"type":"object","maxProperties":1}`, "maxProperties"},
+		"unevaluated":          {`{"type":"object","allOf":[{"unevaluatedProperties":false}]}`, "allOf"},
+		"const":                {`{"type":"object","const":{"a":"x"}}`, "const"},
+		"false":                {`{"type":"object","allOf":[false]}`, "allOf"},
+		"openAtItsRoot":        {shut[:1] + `"type":"object",` + shut[1:], ""},
+		"unevaluatedAtRoot":    {`{"type":"object","properties":{"a":{}},"unevaluatedProperties":false}`, ""},
+		"openAnyOf":            {`{"type":"object","anyOf":[{"required":["a"]},{"required":["b"]}]}`, ""},
+		"openRef":              {`{"type":"object","$ref":"#/$defs/in","$defs":{"in":{"properties":{"a":{"type":"string"}},"required":["a"]}}}`, ""},
+		"refToItself":          {`{"type":"object","allOf":[{"$ref":"#/$defs/in"}],"$defs":{"in":{"dependentSchemas":{"z":{"$ref":"#/$defs/in"}}}}}`, ""},
+		"closedArgument":       {`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"},` + shut + `]}}}`, ""},
+		"anotherPattern":       {`{"type":"object","patternProperties":{"^x-":{"type":"integer"}}}`, ""},
+		"openThen":             {`{"type":"object","if":{"required":["a"]},"then":{"minProperties":1}}`, ""},
+		"dependentRequired":    {`{"type":"object","dependentRequired":{"b":["a"]}}`, ""},
+		"additionalsOfASort":   {`{"type":"object","additionalProperties":{"type":"string"}}`, ""},
+		"additionalsInOneOf":   {`{"type":"object","oneOf":[{"additionalProperties":{"type":"integer"}},{"required":["a"]}]}`, "oneOf"},
+		"additionalsOpenThere": {`{"type":"object","oneOf":[{"additionalProperties":{}}]}`, ""},
+	} {
+		schemas := map[string]any{"odd": json.RawMessage(c.schema)}
+		var told []string
+		opts := oneUser()
+		opts.OnError = func(_ context.Context, f mcpdedup.Failure) { told = append(told, f.Err.Error()) }
+		server := oddServer(schemas)
+		guardAll(t, d, server, schemas, opts)
+		if c.keyword != "" {
+			_, err := connect(t, server).ListTools(t.Context(), nil)
+			require.Error(t, err, name)
+			require.Len(t, told, 1, name)
+			require.Contains(t, told[0], "tool odd may refuse arguments with idempotencyKey among them, by "+c.keyword+";", name)
+			require.Contains(t, told[0], "Policy.KeyArgument", name)
+			require.Contains(t, told[0], "Options.KeysInMeta", name)
+			opts.KeysInMeta = true
+			server = oddServer(schemas)
+			guardAll(t, d, server, schemas, opts)
+			require.JSONEq(t, c.schema, shownSchemas(t, server)["odd"], name)
+			continue
+		}
+		require.Empty(t, told, name)
+		var shown jsonschema.Schema
+		require.NoError(t, json.Unmarshal([]byte(shownSchemas(t, server)["odd"]), &shown), name)
+		resolved, err := shown.Resolve(nil)
+		require.NoError(t, err, name)
+		require.NoError(t, resolved.Validate(map[string]any{"a": "x", mcpdedup.KeyArgument: "k"}), name)
+	}
+}
+
+// TestNoArguments: no arguments, null and an object without members are one, behind the middleware
+// and of a registry.
+func TestNoArguments(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, nil)
+	require.NoError(t, d.tools.Add(tool.Tool[struct{}, string]{Name: "ring", Class: tool.Write, Run: func(ctx context.Context, tx pgx.Tx, _ struct{}) (string, error) {
+		return "rung", effect(ctx, tx, "ring")
+	}}))
+	schemas := map[string]any{"odd": json.RawMessage(`{"type":"object"}`)}
+	guarded := oddServer(schemas)
+	guardAll(t, d, guarded, schemas, oneUser())
+	for name, server := range map[string]*mcp.Server{"odd": guarded, "ring": d.server(t, oneUser())} {
+		cs, before := connect(t, server), d.count(t, "effects")
+		for _, none := range []any{nil, json.RawMessage("null"), args{}} {
+			res, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: none, Meta: mcp.Meta{mcpdedup.MetaKey: "k"}})
+			require.NoError(t, err, name)
+			require.False(t, res.IsError, "%s: %v", name, res.Content)
+		}
+		require.Equal(t, before+1, d.count(t, "effects"), name)
 	}
 }

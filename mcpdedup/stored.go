@@ -10,27 +10,18 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 )
 
 // stored is a tool's result as it is recorded. What the protocol's version adds
 // to it is left out: the replay may go to a client of another.
 type stored struct {
-	// Form is storedForm. It tells these records from those of the same tool when
-	// it was, or is, one of a registry: read as the other kind they would be
-	// answers that nobody gave.
+	// Form is door.MiddlewareForm.
 	Form int `json:"io.github.tooldedup/result"`
 
 	Meta              json.RawMessage `json:"_meta,omitempty"`
 	Content           json.RawMessage `json:"content"`
 	StructuredContent json.RawMessage `json:"structuredContent,omitempty"`
-}
-
-const storedForm = 1
-
-// isStored reports whether a record was written by the middleware.
-func isStored(text json.RawMessage) bool {
-	var s stored
-	return isObject(text) && json.Unmarshal(text, &s) == nil && s.Form == storedForm
 }
 
 // unrecorded is an effect's error: what a handler answered and what is no answer
@@ -65,7 +56,7 @@ func record(result mcp.Result, err error) (json.RawMessage, error) {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return nil, &dedup.InvalidError{What: "result", Reason: "cannot be encoded", Err: err}
 	}
-	s.Form = storedForm
+	s.Form = door.MiddlewareForm
 	return json.Marshal(s)
 }
 
@@ -77,7 +68,7 @@ func replay(text json.RawMessage, meta mcp.Meta) (*mcp.CallToolResult, error) {
 	if err := errors.Join(json.Unmarshal(text, &s), json.Unmarshal(text, res)); err != nil {
 		return nil, &dedup.InvalidError{What: "result", Reason: "is recorded, and cannot be decoded", Stored: text, Err: err}
 	}
-	if s.Form != storedForm {
+	if s.Form != door.MiddlewareForm {
 		return nil, &dedup.InvalidError{What: "result", Reason: "was recorded by a tool that is not behind Middleware", Stored: text}
 	}
 	if s.StructuredContent != nil {

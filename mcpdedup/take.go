@@ -22,7 +22,7 @@ const maxKeyLength = 255
 type taken struct {
 	args json.RawMessage
 	key  string
-	turn *door.Turn
+	turn door.Turn
 }
 
 // take takes the added argument out of a call, and reads a key that is an argument of
@@ -38,9 +38,8 @@ func (o *offered) take(params *mcp.CallToolParamsRaw) (t taken, err error) {
 	if o.ownKey {
 		t.args = params.Arguments
 	}
-	if t.turn, err = turnOf(params.Meta); err != nil {
-		return t, err
-	}
+	var badTurn error
+	t.turn, badTurn = turnOf(params.Meta)
 	value, inMeta := params.Meta[MetaKey]
 	raw, inArgument := members[o.keyArgument]
 	switch {
@@ -51,24 +50,26 @@ func (o *offered) take(params *mcp.CallToolParamsRaw) (t taken, err error) {
 		_ = json.Unmarshal(raw, &value) // it was found valid
 		t.key, err = clientKey(t.turn, "in the argument "+o.keyArgument, params.Name, value)
 	}
+	if badTurn != nil && t.key == "" && len(o.info.Key) == 0 { // beside a key it does no harm
+		err = badTurn
+	}
 	return t, err
 }
 
-// turnOf reads the turn in the _meta of a call, nil where there is none.
-func turnOf(meta map[string]any) (*door.Turn, error) {
-	value, ok := meta[MetaTurn]
-	if !ok {
-		return nil, nil
+// turnOf reads the turn in the _meta of a call, the zero one if there is none.
+func turnOf(meta map[string]any) (t door.Turn, err error) {
+	value := meta[MetaTurn]
+	if value == nil { // null as well: a client's field that is not set
+		return t, nil
 	}
 	members, _ := value.(map[string]any)
 	number, _ := members["turn"].(float64)
-	t := &door.Turn{}
 	t.Session, _ = members["session"].(string)
 	if number == math.Trunc(number) && number <= math.MaxInt32 {
 		t.Number = int(number)
 	}
 	if !t.Valid() {
-		return nil, notMade(door.KeyInvalid, `The value of _meta["`+MetaTurn+`"] must be an object of session, a text, and turn, a whole number from 1.`, nil)
+		return door.Turn{}, notMade(door.KeyInvalid, `The value of _meta["`+MetaTurn+`"] must be an object of session, a text, and turn, a whole number from 1.`, nil)
 	}
 	return t, nil
 }
@@ -83,11 +84,11 @@ func namesNoCall(value any, tool string) bool {
 // clientKey returns the key that a client's value stands for, none where it names no
 // single call and the turn makes the key. A text within the limit
 // of characters and beyond that of bytes stands for the key derived from it.
-func clientKey(t *door.Turn, where, tool string, value any) (string, error) {
+func clientKey(t door.Turn, where, tool string, value any) (string, error) {
 	key, ok := value.(string)
 	fault := ""
 	switch {
-	case t != nil && namesNoCall(value, tool):
+	case t.Valid() && namesNoCall(value, tool):
 		return "", nil
 	case !ok:
 		fault = "is not a string"

@@ -1,6 +1,7 @@
 package mcpdedup_test
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 
@@ -90,7 +91,7 @@ func TestTurnsAndKeys(t *testing.T) {
 		}
 		require.Equal(t, "key_required", code(call(t, cs, "book", args{"guest": "Ada"})), name)
 		for _, meta := range []mcp.Meta{
-			{mcpdedup.MetaTurn: "s"}, {mcpdedup.MetaTurn: nil}, turnMeta("", 1), turnMeta("s", 0), turnMeta("s", -1), turnMeta("s", 1.5), turnMeta("s", 1e300), turnMeta("s", "1"), turnMeta(7, 1),
+			{mcpdedup.MetaTurn: "s"}, turnMeta("", 1), turnMeta("s", 0), turnMeta("s", -1), turnMeta("s", 1.5), turnMeta("s", 1e300), turnMeta("s", "1"), turnMeta(7, 1),
 		} {
 			res, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "book", Arguments: args{"guest": "Ada"}, Meta: meta})
 			require.NoError(t, err)
@@ -98,4 +99,19 @@ func TestTurnsAndKeys(t *testing.T) {
 		}
 	}
 	require.Zero(t, d.count(t, "bookings"))
+
+	// A turn that is null is none, and one that cannot be read does no harm beside a key.
+	for name, server := range keyedServers(t, d) {
+		cs := connect(t, server.Server)
+		for i, turn := range []any{nil, "s", map[string]any{"turn": 0}} {
+			meta := mcp.Meta{mcpdedup.MetaTurn: turn}
+			res, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "book", Arguments: args{"guest": "Ada"}, Meta: meta})
+			require.NoError(t, err)
+			require.Equal(t, map[bool]string{true: "key_required", false: "key_invalid"}[turn == nil], code(res), name)
+			meta[mcpdedup.MetaKey] = fmt.Sprint(name, i)
+			res, err = cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "book", Arguments: args{"guest": "Ada"}, Meta: meta})
+			require.NoError(t, err)
+			require.False(t, res.IsError, "%s: %v", name, res.Content)
+		}
+	}
 }

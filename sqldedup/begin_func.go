@@ -18,7 +18,7 @@ import (
 // it is: database/sql rolls nothing back when it ends.
 func BeginFunc[H Handle](ctx context.Context, d *dedup.Deduper, fn func(handle H) error) error {
 	if fn == nil {
-		return &dedup.InvalidError{What: "call", Field: "fn", Reason: "must not be nil"}
+		return &dedup.InvalidError{What: "call", Field: "fn", Missing: true, Reason: "must not be nil"}
 	}
 	return d.BeginFunc(ctx, func(tx pgx.Tx) error {
 		_, err := Run(ctx, tx, func(_ context.Context, handle H) (struct{}, error) { return struct{}{}, fn(handle) })

@@ -12,14 +12,15 @@ import (
 // arguments.
 //
 // An id that two calls of a message share is the key of the one that comes first to be
-// recorded; the id and the arguments are that of any other. Whether an id is shared cannot be
+// recorded; the id and the arguments are that of any other. Where those are equal as well, the
+// two are one call. Whether an id is shared cannot be
 // decided by the message alone, since a part of it may be delivered again, in which the
 // id occurs once. So every call with a usable id tries that first. Where its record is
 // another call's, the call goes by its arguments if the message shows that the id is
 // shared, or if it has gone by them before. Otherwise it stays refused: arguments that
 // have changed on the way must not run again.
 func (r *Registry) runByID(ctx context.Context, c *call) (_ Answer, err error) {
-	if c.repeat > 0 || c.id() == "" {
+	if c.id() == "" {
 		if c.inv.Turn == 0 && !c.inMessage {
 			return r.run(ctx, c) // without a key, if its class lets it
 		}
@@ -67,7 +68,7 @@ func (c *call) keyFromArgs() (string, error) {
 	if id := c.id(); id != "" {
 		args = []any{id, c.Args} // no other call's arguments, which are an object
 	}
-	return dedup.KeyFromToolCallArgs(c.inv.Session, c.inv.Turn, c.inv.Tool, args, c.repeat)
+	return dedup.KeyFromToolCallArgs(c.inv.Session, c.inv.Turn, c.Tool, args, c.repeat)
 }
 
 // isReused reports whether err says that the call's own key has another call's record. A
@@ -79,10 +80,9 @@ func isReused(err error, c *call) bool {
 
 // isKnown reports whether a call has a record, or is on its way to one.
 func (r *Registry) isKnown(ctx context.Context, c *call) (bool, error) {
+	status, err := r.Status(ctx, Invocation{Scope: c.Scope, Tool: c.Tool, Key: c.Key})
 	if c.of.external != nil {
-		status, err := r.opts.External.Status(ctx, c.Scope, c.Tool, c.Key)
 		return status.State != external.None, err
 	}
-	status, err := r.d.Lookup(ctx, c.Scope, c.Tool, c.Key)
-	return status.State != dedup.StateNotFound, err
+	return status.Record.State != dedup.StateNotFound, err
 }

@@ -46,10 +46,14 @@
 //
 // The id names the call ([dedup.KeyFromToolCall]) where it can. Where it is empty,
 // "null", "None" or the tool's name, and where another call of the message has taken it, the
-// arguments do ([dedup.KeyFromToolCallArgs]), without what is tagged ignore or redact.
-// Whether calls of one message share an id, or are equal, is only seen by
-// [Registry.InvokeAll]. By Invoke, a call whose id another one has taken is refused as
-// [dedup.ErrKeyReused], and two equal calls without an id are one.
+// arguments do ([dedup.KeyFromToolCallArgs]), without what is tagged ignore or redact. Calls of one
+// tool with the same usable id and the same arguments are one call. Whether calls of one message
+// share an id, or are equal without one, is only seen by [Registry.InvokeAll]. By Invoke, a call
+// whose id another one has taken is refused as [dedup.ErrKeyReused], and two equal calls without
+// an id are one.
+//
+// A tool finds its call in its context: [InvocationOf] has the scope, the key, the session and the
+// turn, whichever door the call came through.
 //
 // # Errors
 //

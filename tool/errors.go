@@ -55,6 +55,8 @@ type ArgumentError struct {
 	Field string
 	// Reason says what is wrong, and never quotes a value.
 	Reason string
+	// Type is the Go type as which the argument cannot be read, empty if something else is wrong.
+	Type string
 	// Err is what the argument's type said that could not read or write its
 	// JSON or text by itself, nil otherwise and for tools with a field tagged
 	// redact. Error does not print it: it may quote the value.
@@ -63,10 +65,23 @@ type ArgumentError struct {
 
 // Error implements error.
 func (e *ArgumentError) Error() string {
-	if e.Field == "" {
-		return fmt.Sprintf("tool: the arguments of %s %s", e.Tool, e.Reason)
+	reason := e.Reason
+	if e.Type != "" {
+		reason += " as " + e.Type
 	}
-	return fmt.Sprintf("tool: argument %s of %s %s", e.Field, e.Tool, e.Reason)
+	if e.Field == "" {
+		return fmt.Sprintf("tool: the arguments of %s %s", e.Tool, reason)
+	}
+	return fmt.Sprintf("tool: argument %s of %s %s", e.Field, e.Tool, reason)
+}
+
+// ForClient returns the error as a sentence for a model or a client. It names neither the tool nor
+// Type.
+func (e *ArgumentError) ForClient() string {
+	if e.Field == "" {
+		return "The arguments " + e.Reason + "."
+	}
+	return "The argument " + e.Field + " " + e.Reason + "." // cut and quoted where it is odd
 }
 
 // Unwrap returns the cause, or nil.

@@ -21,6 +21,9 @@ type ExternalTool[In, Out any] struct {
 	// tool's, by the rules of [Tool].
 	external.Tool[In, Out]
 
+	// RecordedAs is the name of the tool before it was renamed: see [Tool]. Options.External has
+	// the tool under this name. Default Name.
+	RecordedAs string
 	// Description tells a model what the tool does and when to use it.
 	Description string
 	// Class is External, the default, or Destructive where the effect cannot be taken back:
@@ -43,7 +46,8 @@ func (t ExternalTool[In, Out]) define() (*definition, []Problem) {
 	if t.Class == Unclassified {
 		t.Class = External
 	}
-	d, problems := newDefinition[In, Out](Info{Name: t.Name, Description: t.Description, Class: t.Class, Retention: t.Retention, External: true})
+	d, problems := newDefinition[In, Out](Info{Name: t.Name, RecordedAs: t.RecordedAs, Description: t.Description, Class: t.Class, Retention: t.Retention, External: true})
+	t.Name = d.RecordedAs // of the operations
 	d.maxWait, d.external = t.MaxWait, t
 	for _, path := range d.Redacted {
 		problems = append(problems, Problem{t.Name, "In." + path, "is tagged redact, and the input of an ExternalTool is stored; pass a reference to the secret"})
@@ -75,13 +79,17 @@ func (r *Registry) externalProblems(t *definition, known []Problem) (found []Pro
 	return found
 }
 
-// Status says where the call of an ExternalTool stands that inv's Scope, Tool and Key
-// name. It runs nothing. The error is a *[dedup.InvalidError], whose Field is
-// "Tool" where there is no such tool, or the database's.
-func (r *Registry) Status(ctx context.Context, inv Invocation) (external.Status, error) {
+// Status says where the call stands that inv's Scope, Tool and Key name. It runs nothing. Only calls
+// of ExternalTools have an Operation. The error is a *[dedup.InvalidError], whose Field is
+// "Tool" if there is no such tool, or the database's.
+func (r *Registry) Status(ctx context.Context, inv Invocation) (status external.Status, err error) {
 	t := r.find(inv.Tool)
-	if t == nil || t.external == nil {
-		return external.Status{}, unknownTool(inv.Tool)
+	switch {
+	case t == nil:
+		return status, unknownTool(inv.Tool)
+	case t.external != nil:
+		return r.opts.External.Status(ctx, inv.Scope, t.RecordedAs, inv.Key)
 	}
-	return r.opts.External.Status(ctx, inv.Scope, inv.Tool, inv.Key)
+	status.Record, err = r.d.Lookup(ctx, inv.Scope, t.RecordedAs, inv.Key)
+	return status, err
 }

@@ -210,8 +210,12 @@ func TestExternalIsInvoked(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, external.None, status.State)
 	b.add(t, "ordinary", tool.Write)
+	b.invoke(t, call("ordinary", "k", `{"title":"a"}`))
+	status, err = b.tools.Status(t.Context(), call("ordinary", "k", ""))
+	require.NoError(t, err)
+	require.Equal(t, dedup.StateDone, status.Record.State, "of other tools there is a record alone")
 	for _, c := range []struct{ field, scope, tool string }{
-		{"Scope", "", "charge"}, {"Tool", "acme", "ordinary"}, {"Tool", "acme", "none"},
+		{"Scope", "", "charge"}, {"Tool", "acme", "none"},
 	} {
 		_, err = b.tools.Status(t.Context(), tool.Invocation{Scope: c.scope, Tool: c.tool, Key: "k"})
 		require.ErrorAs(t, err, &invalid, c)

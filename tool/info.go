@@ -9,7 +9,9 @@ import (
 // Info is what others need to know of a tool: a server that offers it, a client
 // that retries it, a reviewer.
 type Info struct {
-	Name        string
+	Name string
+	// RecordedAs is the name that calls are recorded under: Tool.RecordedAs, or Name.
+	RecordedAs  string
 	Description string
 	Class       Class
 	// Retention is the tool's own; zero where it is the Deduper's.

@@ -34,13 +34,26 @@ type Invocation struct {
 	CallID  string
 	// Key names the intent, as its caller made it.
 	Key string
-	// Tool is the tool's name.
+	// Tool is the tool's name, or the one that its calls are recorded as.
 	Tool string
-	// Args is a JSON object. Nothing at all counts as one without members.
+	// Args is a JSON object. Nothing at all and null count as one without members.
 	Args json.RawMessage
 
+	// MaxWait bounds how long the call waits for a twin, in place of the tool's MaxWait. Default
+	// that of the tool.
+	MaxWait time.Duration
 	// LookFirst expects a replay: see [dedup.Call].
 	LookFirst bool
+}
+
+// InvocationOf returns the call whose Run has ctx: its Key is the one that it is recorded by, empty if it
+// has no record, and its Tool is the tool's Name. Scope, Session, Turn and CallID are as they came
+// through the door. A handler behind the middlewares of packages httpdedup and mcpdedup has one
+// too. Elsewhere it is zero, and so it is in the Perform of an ExternalTool that another process
+// began: use Scope and CallKey of the [external.Attempt] there.
+func InvocationOf(ctx context.Context) Invocation {
+	inv, _ := ctx.Value(door.InvocationKey{}).(Invocation)
+	return inv
 }
 
 // Answer is what a call answers.
@@ -93,7 +106,7 @@ func (r *Registry) prepare(ctx context.Context, inv Invocation) (*call, error) {
 		return nil, unknownTool(inv.Tool)
 	}
 	if ctx == nil {
-		return nil, &dedup.InvalidError{What: "call", Field: "ctx", Reason: "must not be nil"}
+		return nil, &dedup.InvalidError{What: "call", Field: "ctx", Missing: true, Reason: "must not be nil"}
 	}
 	if guard.Inside(ctx) {
 		return nil, &dedup.InvalidError{What: "call", Field: "ctx", Reason: "is an effect's; a tool cannot call Invoke"}
@@ -102,12 +115,8 @@ func (r *Registry) prepare(ctx context.Context, inv Invocation) (*call, error) {
 }
 
 func (t *definition) call(inv Invocation) (*call, error) {
-	args := inv.Args
-	if len(args) == 0 {
-		args = json.RawMessage("{}")
-	}
 	in := reflect.New(t.In)
-	all, compared, err := t.plan.decode(t.Name, args, in.Interface())
+	all, compared, err := t.plan.decode(t.Name, door.Args(inv.Args), in.Interface())
 	if err != nil {
 		return nil, err
 	}
@@ -119,11 +128,11 @@ func (t *definition) call(inv Invocation) (*call, error) {
 		return c, nil
 	}
 	c.Call = dedup.Call{
-		Scope: inv.Scope, Tool: t.Name, Args: compared, Retention: t.Retention, MaxWait: t.maxWait, StoreErrors: t.storeErrors,
+		Scope: inv.Scope, Tool: t.RecordedAs, Args: compared, Retention: t.Retention, MaxWait: cmp.Or(inv.MaxWait, t.maxWait), StoreErrors: t.storeErrors,
 		LookFirst: inv.LookFirst,
 	}
 	if inv.Scope == "" {
-		return nil, &dedup.InvalidError{What: "call", Field: "Scope", Reason: "is empty; give the authenticated principal that the call belongs to"}
+		return nil, &dedup.InvalidError{What: "call", Field: "Scope", Missing: true, Reason: "is empty; give the authenticated principal that the call belongs to"}
 	}
 	key, err := t.plan.keyOf(t.Name, in.Elem())
 	if err != nil {
@@ -155,6 +164,9 @@ func (r *Registry) make(ctx context.Context, c *call) (Answer, error) {
 
 // run makes a call by its class.
 func (r *Registry) run(ctx context.Context, c *call) (Answer, error) {
+	inv := c.inv
+	inv.Tool, inv.Key = c.of.Name, c.Key
+	ctx = context.WithValue(ctx, door.InvocationKey{}, inv)
 	switch t := c.of; {
 	case t.external != nil:
 		result, err := r.opts.External.Do(ctx, c.Call, c.args)

@@ -17,11 +17,12 @@ type Outcome struct {
 // their order, and returns an outcome for each. A call that fails keeps none of the
 // others from being made.
 //
-// Handing over the message shows what no single call does: that two of its calls have
-// one id, or are equal. Each of them is then a call of its own. The message may be
-// delivered again, in whole or in part: what was done is answered from its record. Calls
-// of several messages may be given together; those of one message have the same Scope,
-// Session and Turn.
+// Handing over the message shows what no single call does: that two of its calls have one id and
+// other arguments, or are equal and have no usable id. Each of them is then a call of its own. Two
+// calls of one tool with the same usable id and the same arguments are one call, which a stream
+// has emitted twice. The message may be delivered again, in whole or in part: what was done is
+// answered from its record. Calls of several messages may be given together; those of one
+// message have the same Scope, Session and Turn.
 func (r *Registry) InvokeAll(ctx context.Context, calls []Invocation) []Outcome {
 	outcomes := make([]Outcome, len(calls))
 	prepared := make([]*call, len(calls))
@@ -40,9 +41,9 @@ func (r *Registry) InvokeAll(ctx context.Context, calls []Invocation) []Outcome 
 // siblings is what the calls of a message say about one of them.
 type siblings struct {
 	inMessage bool
-	// shared: another call of the tool in the message has the same id.
+	// shared: another call of the tool in the message has the same id and other arguments.
 	shared bool
-	// repeat counts the equal calls with the same id before it in the message.
+	// repeat counts the equal calls before it in the message, of a call without a usable id.
 	repeat int
 }
 
@@ -61,26 +62,33 @@ type kind struct {
 // Calls with another id do not count, however equal: they may be missing where a part of
 // the message is delivered again. All ids that name no call are one.
 func compare(calls []*call) {
-	kindOf := func(c *call) kind {
-		return kind{scope: c.Scope, session: c.inv.Session, turn: c.inv.Turn, tool: c.inv.Tool, id: c.id()}
-	}
-	ids, equal := map[kind]int{}, map[kind]int{}
-	for _, c := range calls {
-		if c != nil && c.Key == "" {
-			ids[kindOf(c)]++
-		}
-	}
-	for _, c := range calls {
+	byID, equal := map[kind]map[dedup.Fingerprint]bool{}, map[kind]int{}
+	kinds := make([]kind, len(calls))
+	for i, c := range calls {
 		if c == nil || c.Key != "" {
 			continue
 		}
-		k := kindOf(c)
-		c.siblings = siblings{inMessage: true, shared: ids[k] > 1}
-		var err error
-		if k.args, err = dedup.FingerprintOf(c.Args); err != nil {
+		c.inMessage = true
+		k := kind{scope: c.Scope, session: c.inv.Session, turn: c.inv.Turn, tool: c.Tool, id: c.id()}
+		kinds[i] = k
+		args, err := dedup.FingerprintOf(c.Args)
+		if err != nil {
 			continue
 		}
+		if k.id != "" {
+			if byID[k] == nil {
+				byID[k] = map[dedup.Fingerprint]bool{}
+			}
+			byID[k][args] = true
+			continue
+		}
+		k.args = args
 		c.repeat = equal[k]
 		equal[k]++
+	}
+	for i, c := range calls {
+		if c != nil && c.inMessage {
+			c.shared = len(byID[kinds[i]]) > 1
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -175,23 +176,64 @@ func TestSharedIDOfACallThatFailed(t *testing.T) {
 	}
 }
 
-// Equal calls of one message are counted, and none is taken for another.
+// Equal calls of one message are counted if their ids name no call, and none is taken for
+// another. Equal calls with one usable id are one call: a stream has emitted it twice.
 func TestEqualCallsOfAMessage(t *testing.T) {
 	t.Parallel()
 	b := openAndClose(t)
 	effects := 0
 	for name, id := range ids {
 		one := message(name, 1, id)[0]
-		calls := []tool.Invocation{one, one, one}
+		calls, byID := []tool.Invocation{one, one, one}, map[string]int{}
 		for i := range calls {
 			calls[i].CallID = id(i, "open")
+			if dedup.UsableToolCallID(calls[i].CallID, "open") {
+				byID[calls[i].CallID] = i
+			} else {
+				byID[fmt.Sprint("without, ", i)] = i
+			}
 		}
 		answers := b.all(t, calls)
-		effects += len(calls)
+		effects += len(byID)
 		require.Equal(t, effects, b.count(t, "tickets"), name)
 		b.again(t, calls, answers)
 		b.again(t, calls[:2], answers[:2])
 		require.Equal(t, effects, b.count(t, "tickets"), name)
+	}
+}
+
+// A call that a stream emits twice is one call, however the two are handed over.
+func TestCallsThatAreEmittedTwice(t *testing.T) {
+	t.Parallel()
+	b := openAndClose(t)
+	c := message("acme", 1, ids["Unique"])[0]
+	other := c
+	other.Args = json.RawMessage(`{"title":"other"}`)
+	effects := 0
+	for name, deliver := range map[string]func(c, other tool.Invocation) []tool.Answer{
+		"AtOnce":   func(c, _ tool.Invocation) []tool.Answer { return b.all(t, []tool.Invocation{c, c}) },
+		"OneByOne": func(c, _ tool.Invocation) []tool.Answer { return []tool.Answer{b.invoke(t, c), b.invoke(t, c)} },
+		"Grown": func(c, _ tool.Invocation) []tool.Answer {
+			return append(b.all(t, []tool.Invocation{c}), b.all(t, []tool.Invocation{c, c})...)
+		},
+		"BesideOther":  func(c, other tool.Invocation) []tool.Answer { return b.all(t, []tool.Invocation{c, c, other, other}) },
+		"SharedBefore": func(c, other tool.Invocation) []tool.Answer { return b.all(t, []tool.Invocation{other, c, c}) },
+	} {
+		c.Scope, other.Scope = name, name
+		distinct := map[string]bool{}
+		for _, a := range deliver(c, other) {
+			distinct[string(a.JSON)] = true
+		}
+		effects += len(distinct)
+		require.Equal(t, effects, b.count(t, "tickets"), name)
+		require.Equal(t, 1+strings.Count(name, "Other")+strings.Count(name, "Shared"), len(distinct), name)
+	}
+	// Arguments that have changed on the way are not those of a shared id, however often they come.
+	c.Scope = "changed"
+	b.invoke(t, c)
+	other.Scope = c.Scope
+	for _, o := range b.tools.InvokeAll(t.Context(), []tool.Invocation{other, other}) {
+		require.ErrorIs(t, o.Err, dedup.ErrKeyReused)
 	}
 }
 

@@ -208,7 +208,7 @@ func (c *checker) scalar(s *shape, raw []byte) *ArgumentError {
 	case s.json == "integer" || s.json == "number":
 		return misfit("", "does not fit "+s.typ.String())
 	default:
-		return &ArgumentError{Reason: "cannot be read as " + s.typ.String(), Err: err}
+		return &ArgumentError{Reason: "cannot be read", Type: s.typ.String(), Err: err}
 	}
 }
 

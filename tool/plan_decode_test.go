@@ -58,13 +58,14 @@ func TestMalformedArguments(t *testing.T) {
 	))
 	for _, tt := range []struct{ args, field, reason string }{
 		// No object at all.
-		{`null`, "", "must be an object and are of type null"},
+		{`null`, "order", "is missing"}, // as {}
+		{``, "order", "is missing"},
 		{`[]`, "", "must be an object and are of type array"},
 		{`"canary"`, "", "must be an object and are of type string"},
 		{`7`, "", "must be an object and are of type number"},
 		{`true`, "", "must be an object and are of type bool"},
 		// No JSON.
-		{` `, "", "end of text where a JSON value should be, at byte 1"},
+		{` `, "order", "is missing"},
 		{`{`, "", "no quoted member name, at byte 1"},
 		{`{"order":"canary"`, "", "no comma and no end of the object, at byte 17"},
 		{`{"order":"canary",}`, "", "no quoted member name, at byte 18"},
@@ -140,7 +141,7 @@ func TestMalformedArguments(t *testing.T) {
 			var bad *tool.ArgumentError
 			require.ErrorAs(t, err, &bad, "%.100s", tt.args)
 			require.Equal(t, tt.field, bad.Field, "%.100s", tt.args)
-			require.Contains(t, bad.Reason, tt.reason, "%.100s", tt.args)
+			require.Contains(t, bad.Error(), tt.reason, "%.100s", tt.args)
 			require.Equal(t, name, bad.Tool)
 			for cause := err; cause != nil; cause = errors.Unwrap(cause) {
 				require.NotContains(t, strings.ReplaceAll(cause.Error(), "canary2", ""), "canary", "%.100s", tt.args)

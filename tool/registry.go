@@ -17,7 +17,8 @@ type Registry struct {
 	d    *dedup.Deduper
 	opts Options
 
-	mu    sync.RWMutex
+	mu sync.RWMutex
+	// tools has each tool by its name, and by the one that it is recorded as.
 	tools map[string]*definition
 }
 
@@ -49,7 +50,7 @@ func (r *Registry) Add(tools ...Definition) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var problems []Problem
-	added := map[string]*definition{}
+	added, taken := []*definition{}, map[string]bool{}
 	for i, t := range tools {
 		if v := reflect.ValueOf(t); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 			problems = append(problems, Problem{Field: fmt.Sprintf("argument %d", i), Reason: "is nil"})
@@ -59,31 +60,39 @@ func (r *Registry) Add(tools ...Definition) error {
 		if bad := door.CheckRetention(r.d, d.Retention); bad != nil {
 			found = append(found, Problem{d.Name, bad.Field, bad.Reason})
 		}
-		if d.Name != "" && (added[d.Name] != nil || r.has(d.Name)) {
-			found = append(found, Problem{d.Name, "Name", "is another tool's already"})
+		for i, name := range d.names() {
+			if name != "" && (taken[name] || r.has(name)) {
+				found = append(found, Problem{d.Name, []string{"Name", "RecordedAs"}[i], "is another tool's already"})
+			}
+			taken[name] = true
 		}
 		if d.external != nil {
 			found = append(found, r.externalProblems(d, found)...)
 		}
 		problems = append(problems, found...)
-		added[d.Name] = d
+		added = append(added, d)
 	}
 	if len(problems) > 0 {
 		return &RegistrationError{Problems: problems}
 	}
-	for name, d := range added {
+	for _, d := range added {
 		if d.external == nil {
 			continue
 		}
 		if err := d.external.add(r.opts.External); err != nil { // somebody has added it meanwhile
-			return &RegistrationError{Problems: []Problem{{name, "Name", err.Error()}}}
+			return &RegistrationError{Problems: []Problem{{d.Name, "Name", err.Error()}}}
 		}
 	}
-	for name, d := range added {
-		r.tools[name] = d
+	for _, d := range added {
+		for _, name := range d.names() {
+			r.tools[name] = d
+		}
 	}
 	return nil
 }
+
+// names are the tool's Name, and RecordedAs if that is another.
+func (t *definition) names() []string { return slices.Compact([]string{t.Name, t.RecordedAs}) }
 
 // has reports whether a tool has the name, also one that was added to Options.External by
 // itself: their records would be each other's.
@@ -96,14 +105,16 @@ func (r *Registry) Tools() []Info {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	infos := make([]Info, 0, len(r.tools))
-	for _, d := range r.tools {
-		infos = append(infos, d.Info)
+	for name, d := range r.tools {
+		if name == d.Name {
+			infos = append(infos, d.Info)
+		}
 	}
 	slices.SortFunc(infos, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
 	return infos
 }
 
-// Lookup returns what is to be known of one tool.
+// Lookup returns what is to be known of one tool, which may be named as its calls are recorded.
 func (r *Registry) Lookup(name string) (Info, bool) {
 	if d := r.find(name); d != nil {
 		return d.Info, true

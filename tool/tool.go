@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,16 +18,20 @@ import (
 // Tool is a function on a transaction, and what has to be known about it before
 // anybody may call it. In is a struct, Out whatever encoding/json encodes.
 type Tool[In, Out any] struct {
-	// Name is the tool's stable name: 1 to 128 letters, digits and "_-./" of
-	// ASCII, as models and MCP take them. Records are found by it: a tool that
-	// is renamed has made no calls.
+	// Name is the tool's stable name: 1 to 128 letters, digits and "_-./" of ASCII, as models and
+	// MCP take them. Records are found by it: set RecordedAs when you rename the tool.
 	Name string
+	// RecordedAs is the name that the tool's calls are recorded under, if that is not Name: the
+	// tool's name before it was renamed. Calls from before and after the rename are then twins,
+	// also while both releases run. The registry takes calls by this name too. Logs, metrics and
+	// the console show it. It is of the form of Name. Default Name.
+	RecordedAs string
 	// Description tells a model what the tool does and when to use it.
 	Description string
 	// Class says what running it again would do. Required.
 	Class Class
 	// Retention says how long answers are replayed, and refused after that.
-	// Default that of the Deduper; see the presets of package dedup.
+	// Default that of the Deduper.
 	Retention dedup.Retention
 	// MaxWait bounds how long a call waits for a twin. Default that of the
 	// Deduper.
@@ -57,7 +62,7 @@ type definition struct {
 }
 
 func (t Tool[In, Out]) define() (*definition, []Problem) {
-	d, problems := newDefinition[In, Out](Info{Name: t.Name, Description: t.Description, Class: t.Class, Retention: t.Retention})
+	d, problems := newDefinition[In, Out](Info{Name: t.Name, RecordedAs: t.RecordedAs, Description: t.Description, Class: t.Class, Retention: t.Retention})
 	d.maxWait, d.storeErrors, d.effect = t.MaxWait, t.StoreErrors, t.effect
 	if t.Run == nil {
 		problems = append(problems, Problem{t.Name, "Run", "is nil"})
@@ -67,7 +72,7 @@ func (t Tool[In, Out]) define() (*definition, []Problem) {
 
 // newDefinition plans a tool's types, and says which arguments have tags.
 func newDefinition[In, Out any](info Info) (*definition, []Problem) {
-	info.In, info.Out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
+	info.In, info.Out, info.RecordedAs = reflect.TypeFor[In](), reflect.TypeFor[Out](), cmp.Or(info.RecordedAs, info.Name)
 	d := &definition{Info: info}
 	problems := d.problems()
 	var found []Problem
@@ -107,8 +112,12 @@ func encode(out any) (json.RawMessage, error) {
 
 // problems are those of name and class.
 func (t *definition) problems() (found []Problem) {
-	if !toolName.MatchString(t.Name) {
-		found = append(found, Problem{t.Name, "Name", `must be 1 to 128 letters, digits and "_-./" of ASCII`})
+	const form = `must be 1 to 128 letters, digits and "_-./" of ASCII`
+	switch {
+	case !toolName.MatchString(t.Name):
+		found = append(found, Problem{t.Name, "Name", form})
+	case !toolName.MatchString(t.RecordedAs):
+		found = append(found, Problem{t.Name, "RecordedAs", form})
 	}
 	reason := ""
 	switch t.Class {

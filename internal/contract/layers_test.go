@@ -32,7 +32,7 @@ var layers = map[string][]string{
 	"external":    {".", "internal/canon", "internal/examiner", "internal/guard", "internal/table", "internal/wire"},
 	"tool":        {".", "external", "internal/door", "internal/guard"},
 	"tool/runner": {".", "external", "internal/door", "tool"},
-	"httpdedup":   {".", "external", "internal/door", "internal/guard", "internal/table", "internal/wire"},
+	"httpdedup":   {".", "external", "internal/door", "internal/guard", "internal/table", "internal/wire", "tool"},
 	"sqldedup":    {".", "internal/guard", "internal/wire"},
 	"deduptest":   {".", "external", "internal/faultproxy", "internal/guard", "internal/process"},
 

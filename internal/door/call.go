@@ -35,6 +35,18 @@ const NamesNoCall = "is null, None or the name of the tool, and names no single 
 // MaxKey is the most bytes that a key may have.
 const MaxKey = 255
 
+// InvocationKey is the key of a context's value that is the tool.Invocation of the call under way.
+type InvocationKey struct{}
+
+// Args returns a call's arguments. Nothing at all and null are an object without members: clients
+// send any of the three when a tool takes no arguments.
+func Args(args json.RawMessage) json.RawMessage {
+	if text := bytes.TrimSpace(args); len(text) == 0 || string(text) == "null" {
+		return json.RawMessage("{}")
+	}
+	return args
+}
+
 // Scope returns what the author's function says of a caller. Nobody is an error.
 func Scope(scope string, err error) (string, error) {
 	if err == nil && scope == "" {

@@ -6,7 +6,6 @@ package door
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
@@ -43,7 +42,7 @@ type Failure struct {
 	Refusal *dedup.RefusedError
 	// Operation is what a person looks into. Parked has it.
 	Operation external.Operation
-	// Reason says what is wrong with the arguments. ArgumentsInvalid has it.
+	// Reason says what is wrong with the arguments, as a sentence. ArgumentsInvalid has it.
 	Reason string
 }
 
@@ -55,9 +54,15 @@ func FailureOf(tool string, err error) Failure {
 		record  *dedup.Error
 		refusal *dedup.RefusedError
 		parked  *external.ParkedError
+		misfit  interface { // *tool.ArgumentError, of a package above this one
+			error
+			ForClient() string
+		}
 	)
 	own := errors.As(err, &record) && record.Tool == tool
 	switch {
+	case errors.As(err, &misfit):
+		return Failure{Code: ArgumentsInvalid, Reason: misfit.ForClient()}
 	case own && record.Answer == dedup.ErrKeyReused:
 		return Failure{Code: KeyReused, Record: record}
 	case errors.As(err, &refusal):
@@ -89,12 +94,12 @@ func misuse(err error) Failure {
 	}
 	switch invalid.Field {
 	case "Key":
-		if strings.HasPrefix(invalid.Reason, "is empty") {
+		if invalid.Missing {
 			return Failure{Code: KeyRequired}
 		}
 		return Failure{Code: KeyInvalid}
 	case "Args", "in": // in is the input of an external tool
-		return Failure{Code: ArgumentsInvalid, Reason: invalid.Reason}
+		return Failure{Code: ArgumentsInvalid, Reason: "The arguments " + invalid.Reason + "."}
 	default:
 		return Failure{Code: Failed}
 	}

@@ -46,7 +46,7 @@ func TestFailureOf(t *testing.T) {
 		"Restart":           {&dedup.Error{Answer: dedup.ErrRestartTx}, door.Unavailable},
 		"Deadline":          {fmt.Errorf("paying: %w", context.DeadlineExceeded), door.Timeout},
 		"Cancelled":         {context.Canceled, door.Timeout},
-		"NoKey":             {call("Key", "is empty; give one"), door.KeyRequired},
+		"NoKey":             {&dedup.InvalidError{What: "call", Field: "Key", Missing: true, Reason: "is gone"}, door.KeyRequired},
 		"BadKey":            {call("Key", "has a control character"), door.KeyInvalid},
 		"BadArguments":      {call("Args", "are not usable as JSON"), door.ArgumentsInvalid},
 		"BadInput":          {call("in", "has a member too many"), door.ArgumentsInvalid},

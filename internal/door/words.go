@@ -16,15 +16,27 @@ type Words struct {
 	Same string
 	// New says how another call is made, such as "call again with a new key".
 	New string
+	// Key are the arguments that are the key, if any are. Same and New follow from them.
+	Key []string
 	// Keyless says that the call has no key: calling again does no harm.
 	Keyless bool
 	// RetryAfter is how long clients wait for a call that is running.
 	RetryAfter time.Duration
 }
 
-// Text is a failure in words for a client. Those of Refused, KeyRequired and KeyInvalid are the caller's own.
+// Text is a failure in words for a client. Those of Refused are the caller's own, and so are those of
+// KeyRequired and KeyInvalid if no arguments are the key.
 func (w Words) Text(f Failure) string {
+	if len(w.Key) > 0 {
+		w.Same, w.New = "with the same "+w.Arguments, "give it another value for "+strings.Join(w.Key, ", ")
+	}
 	switch f.Code {
+	case ArgumentsInvalid:
+		return f.Reason + nothingDone + correct
+	case KeyRequired:
+		return w.Unkeyed("a value for " + strings.Join(w.Key, ", ") + ", by which the action is known.")
+	case KeyInvalid:
+		return fmt.Sprintf("What names the action (%s) cannot be its key: it must be 1 to %d bytes of text without control characters.", strings.Join(w.Key, ", "), MaxKey) + nothingDone + correct
 	case KeyReused:
 		return fmt.Sprintf("The key of this call was used before, at %s, %s. Nothing was done. If this is a retry, send the %s of the first time. If it is a new action, %s.",
 			Second(f.Record.FirstAt), w.changed(f), w.Arguments, w.New)
@@ -43,6 +55,16 @@ func (w Words) Text(f Failure) string {
 	default:
 		return "The call failed for a reason on the server's side that clients are not told. Other " + w.Arguments + " may not help. " + w.Again()
 	}
+}
+
+const (
+	nothingDone = " Nothing was done. "
+	correct     = "Correct the arguments and call again."
+)
+
+// Unkeyed asks for a key in the way that a door takes it.
+func (w Words) Unkeyed(with string) string {
+	return "This tool changes something, and the call has nothing that tells a retry from a new action." + nothingDone + "Call again with the same " + w.Arguments + " and " + with
 }
 
 // Again says how to try again after a failure that may pass.

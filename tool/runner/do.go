@@ -90,9 +90,9 @@ func Do[R any](ctx context.Context, call Call, try func(ctx context.Context) (R,
 func (c *Call) check() error {
 	switch {
 	case c.Tool == "":
-		return invalid("Tool", "is empty; give the tool's stable name")
+		return missing("Tool", "is empty; give the tool's stable name")
 	case c.Resumed && c.Key == "":
-		return invalid("Key", "is empty, and the call is Resumed; give the key that was tried before, from the checkpoint")
+		return missing("Key", "is empty, and the call is Resumed; give the key that was tried before, from the checkpoint")
 	case c.Tries < 0 || c.Tries > 1 && !repeats(c.Class):
 		return invalid("Tries", fmt.Sprintf("is %d for a tool of class %q", c.Tries, c.Class))
 	case c.Pause < 0:
@@ -108,6 +108,12 @@ func repeats(class tool.Class) bool {
 
 func invalid(field, reason string) *dedup.InvalidError {
 	return &dedup.InvalidError{What: "call", Field: field, Reason: reason}
+}
+
+func missing(field, reason string) *dedup.InvalidError {
+	err := invalid(field, reason)
+	err.Missing = true
+	return err
 }
 
 // calling is one Do on its way through its tries.

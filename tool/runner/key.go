@@ -41,7 +41,7 @@ func withCallKey(ctx context.Context, call *Call) (context.Context, error) {
 	case stranger && call.Class.NeedsKey():
 		// A new key would be another one with every repeat of the outer call, and
 		// the outer call's own would merge several calls of this tool inside it.
-		return ctx, invalid("Key", fmt.Sprintf("is empty, and the context carries that of a call of %q; give this call its own, the same on every try: dedup.KeyFromIntent(outerKey, step)", outer.tool))
+		return ctx, missing("Key", fmt.Sprintf("is empty, and the context carries that of a call of %q; give this call its own, the same on every try: dedup.KeyFromIntent(outerKey, step)", outer.tool))
 	case outer.key != "" && !stranger && call.Class != tool.ReadOnly:
 		call.Key = outer.key
 	case call.Class.NeedsKey():

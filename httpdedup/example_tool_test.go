@@ -11,11 +11,12 @@ import (
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/httpdedup"
 	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/tool"
 )
 
 // A mail cannot be looked up. Where the answer to one is lost, the client is told that nobody
 // knows yet, as often as it asks; nothing is sent again.
-func ExampleMiddleware_External() {
+func ExampleMiddleware_Tool() {
 	pool, done := pgtest.Example()
 	defer done()
 	d, err := dedup.New(pool, nil)
@@ -23,8 +24,11 @@ func ExampleMiddleware_External() {
 	outside, err := external.New(d, nil) // run outside.Recover(ctx) in every process
 	must(err)
 	defer func() { must(outside.Close(context.Background())) }()
-	type mail struct{ To string }
-	_, err = external.Add(outside, external.Tool[mail, string]{
+	type mail struct {
+		To string `json:"to"`
+	}
+	tools := tool.NewRegistry(d, &tool.Options{External: outside})
+	must(tools.Add(tool.ExternalTool[mail, string]{Tool: external.Tool[mail, string]{
 		Name: "send_mail",
 		Perform: func(_ context.Context, a external.Attempt, m mail) (string, error) {
 			if m.To == "bob@example.com" {
@@ -32,13 +36,12 @@ func ExampleMiddleware_External() {
 			}
 			return "queued", nil
 		},
-	})
-	must(err)
+	}}))
 
-	m, err := httpdedup.New(d, httpdedup.Options{Scope: account, External: outside})
+	m, err := httpdedup.New(d, httpdedup.Options{Scope: account, Tools: tools})
 	must(err)
 	mux := http.NewServeMux()
-	mux.Handle("POST /mails", authenticatedByPassword(m.External("send_mail")))
+	mux.Handle("POST /mails", authenticatedByPassword(m.Tool("send_mail")))
 	mux.Handle("GET /operations/{tool}/{key}", authenticatedByPassword(m.Operations()))
 
 	for _, to := range []string{"alice@example.com", "bob@example.com"} {

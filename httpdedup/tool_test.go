@@ -15,6 +15,7 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/httpdedup"
+	"github.com/tooldedup/dedup/tool"
 )
 
 type (
@@ -33,29 +34,29 @@ func (declined) Code() string { return "card_declined" }
 // what becomes of them; the order "slow" enters, and leaves once it is released.
 type till struct {
 	*shop
-	x                *external.Tools
+	tools            *tool.Registry
 	entered, release chan struct{}
 }
 
 func openTill(t *testing.T, opts httpdedup.Options) *till {
 	t.Helper()
 	s := &till{shop: open(t, httpdedup.Options{}), entered: make(chan struct{}), release: make(chan struct{})}
-	var err error
-	s.x, err = external.New(s.d, nil)
+	x, err := external.New(s.d, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
 		defer cancel()
-		require.NoError(t, s.x.Close(ctx))
+		require.NoError(t, x.Close(ctx))
 	})
-	s.add(t, s.x)
-	opts.External = s.x
+	s.tools = tool.NewRegistry(s.d, &tool.Options{External: x})
+	require.NoError(t, s.tools.Add(tool.ExternalTool[chargeIn, charge]{Tool: s.charging()}))
+	opts.Tools = s.tools
 	opts.MaxWait = -1
 	s.guard(t, opts)
-	impatient := s.m.External("charge")
+	impatient := s.m.Tool("charge")
 	opts.MaxWait = 0
 	s.guard(t, opts)
-	patient := s.m.External("charge")
+	patient := s.m.Tool("charge")
 	s.mux.HandleFunc("/charges", func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Impatient") != "" {
 			impatient.ServeHTTP(w, r)
@@ -67,9 +68,8 @@ func openTill(t *testing.T, opts httpdedup.Options) *till {
 	return s
 }
 
-func (s *till) add(t *testing.T, x *external.Tools) *external.Handle[chargeIn, charge] {
-	t.Helper()
-	h, err := external.Add(x, external.Tool[chargeIn, charge]{
+func (s *till) charging() external.Tool[chargeIn, charge] {
+	return external.Tool[chargeIn, charge]{
 		Name: "charge",
 		Perform: func(ctx context.Context, _ external.Attempt, in chargeIn) (charge, error) {
 			switch in.Order {
@@ -86,9 +86,7 @@ func (s *till) add(t *testing.T, x *external.Tools) *external.Handle[chargeIn, c
 			}
 			return charge{"ch_<" + in.Order + ">"}, nil
 		},
-	})
-	require.NoError(t, err)
-	return h
+	}
 }
 
 func (s *till) charge(t *testing.T, key, order string, change ...func(*http.Request)) reply {
@@ -119,9 +117,9 @@ func requireAnswer(t *testing.T, want string, got reply) {
 	require.Equal(t, strings.TrimSpace(want), strings.TrimSpace(got.golden()))
 }
 
-// TestExternalAnswers holds the answers of each state, to the request, to its repeat, and to
+// TestExternalToolAnswers holds the answers of each state, to the request, to its repeat, and to
 // those who look it up.
-func TestExternalAnswers(t *testing.T) {
+func TestExternalToolAnswers(t *testing.T) {
 	t.Parallel()
 	s := openTill(t, httpdedup.Options{RetryAfter: 2 * time.Second})
 	look := func(key string) reply { return s.do(t, http.MethodGet, "/operations/charge/"+key, "", "") }
@@ -192,7 +190,8 @@ Cache-Control: no-store
 	// What somebody has accepted, and nobody has begun.
 	other, err := external.New(s.d, nil)
 	require.NoError(t, err)
-	h := s.add(t, other)
+	h, err := external.Add(other, s.charging())
+	require.NoError(t, err)
 	require.NoError(t, pgx.BeginFunc(t.Context(), s.pool, func(tx pgx.Tx) error {
 		_, err := h.Accept(t.Context(), tx, dedup.Call{Scope: "acme", Key: "pending"}, chargeIn{"o-1"})
 		return err
@@ -224,7 +223,7 @@ Cache-Control: no-store
 	require.Empty(t, s.told())
 }
 
-func TestExternalRefusesRequests(t *testing.T) {
+func TestExternalToolRefusesRequests(t *testing.T) {
 	t.Parallel()
 	s := openTill(t, httpdedup.Options{OperationsPath: "https://api.example.com/v1/ops"})
 	_, err := s.pool.Exec(t.Context(), `ALTER TABLE tool_effect ADD CONSTRAINT secret CHECK (input NOT LIKE '%fault%')`)
@@ -239,6 +238,10 @@ func TestExternalRefusesRequests(t *testing.T) {
 		{http.MethodPost, "k", `{"order": 7}`, 400, "invalid-body"},
 		{http.MethodPost, "k", `[]`, 400, "invalid-body"},
 		{http.MethodPost, "k", ``, 400, "invalid-body"},
+		{http.MethodPost, "k", `null`, 400, "invalid-body"},
+		{http.MethodPost, "k", `{}`, 400, "invalid-body"},
+		{http.MethodPost, "k", `{"order": null}`, 400, "invalid-body"},
+		{http.MethodPost, "k", `{"Order": "o-1"}`, 400, "invalid-body"},
 		{http.MethodPost, "k", `{"order": "o-1", "order": "o-2"}`, 400, "invalid-body"},
 		{http.MethodPost, "k", `{"order": "fault"}`, 500, "internal"},
 	} {
@@ -253,23 +256,26 @@ func TestExternalRefusesRequests(t *testing.T) {
 
 	require.Equal(t, http.StatusOK, s.charge(t, "k", "o-1").status)
 	reused := s.charge(t, "k", "o-2")
-	require.Equal(t, []string{"body.order"}, reused.problem(t).Changed)
+	require.Equal(t, []string{"order"}, reused.problem(t).Changed)
 	require.Equal(t, http.StatusOK, s.charge(t, "k", "o-2", as("globex")).status, "a key is its scope's")
 
 	got := s.charge(t, "p", "lost")
 	require.Equal(t, "https://api.example.com/v1/ops/charge/p", got.header.Get("Location"))
-	require.PanicsWithError(t, `httpdedup: External: Options.External has no tool "other"`, func() { s.m.External("other") })
+	got = s.charge(t, "..", "lost")
+	require.Equal(t, http.StatusAccepted, got.status)
+	require.Empty(t, got.header.Get("Location"), "no path can hold it")
+	require.PanicsWithError(t, `httpdedup: Tool: Options.Tools has no tool "other"`, func() { s.m.Tool("other") })
 	other, err := dedup.New(s.pool, nil)
 	require.NoError(t, err)
 	var invalid *dedup.InvalidError
-	_, err = httpdedup.New(other, httpdedup.Options{Scope: tenant, External: s.x})
+	_, err = httpdedup.New(other, httpdedup.Options{Scope: tenant, Tools: s.tools})
 	require.ErrorAs(t, err, &invalid)
-	require.Equal(t, "External", invalid.Field)
+	require.Equal(t, "Tools", invalid.Field)
 }
 
-// TestExternalOutlivesItsRequest: the client leaves, the effect is carried out, and the same
+// TestExternalToolOutlivesItsRequest: the client leaves, the effect is carried out, and the same
 // request has its answer.
-func TestExternalOutlivesItsRequest(t *testing.T) {
+func TestExternalToolOutlivesItsRequest(t *testing.T) {
 	t.Parallel()
 	s := openTill(t, httpdedup.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -289,7 +295,7 @@ func TestExternalOutlivesItsRequest(t *testing.T) {
 }
 
 // TestOperationsOfBothKinds: what handlers have recorded is told as it is without
-// Options.External.
+// Options.Tools.
 func TestOperationsOfBothKinds(t *testing.T) {
 	t.Parallel()
 	s := openTill(t, httpdedup.Options{})
@@ -298,4 +304,145 @@ func TestOperationsOfBothKinds(t *testing.T) {
 	op := s.operation(t, "create_order", "k")
 	require.Equal(t, "done", op.State)
 	require.Equal(t, http.StatusCreated, op.Response.Status)
+}
+
+type noteIn struct {
+	Item string `json:"item"`
+	Note string `json:"note,omitempty" dedup:"ignore"`
+}
+
+type cancelIn struct {
+	Order string `json:"order" dedup:"key"`
+}
+
+// shelf is a shop with tools of a registry, which an agent's loop calls as well.
+func openShelf(t *testing.T) (*shop, *tool.Registry) {
+	t.Helper()
+	s := open(t, httpdedup.Options{})
+	tools := tool.NewRegistry(s.d, nil)
+	insert := func(ctx context.Context, tx pgx.Tx, item string) (id int, err error) {
+		err = tx.QueryRow(ctx, `INSERT INTO orders (item) VALUES ($1) RETURNING id`, item).Scan(&id)
+		return id, err
+	}
+	require.NoError(t, tools.Add(
+		tool.Tool[noteIn, map[string]any]{
+			Name: "order", RecordedAs: "create_order", Class: tool.Write,
+			Run: func(ctx context.Context, tx pgx.Tx, in noteIn) (map[string]any, error) {
+				if in.Item == "gone" {
+					return nil, dedup.Final(declined{errors.New("sold out")})
+				}
+				if in.Item == "broken" {
+					return nil, errors.New("canary")
+				}
+				id, err := insert(ctx, tx, in.Item)
+				inv := tool.InvocationOf(ctx)
+				return map[string]any{"id": id, "scope": inv.Scope, "tool": inv.Tool, "key": inv.Key, "session": inv.Session, "turn": inv.Turn}, err
+			},
+		},
+		tool.Tool[cancelIn, int]{
+			Name: "cancel", Class: tool.Destructive,
+			Run: func(ctx context.Context, tx pgx.Tx, in cancelIn) (int, error) {
+				return insert(ctx, tx, "cancel "+in.Order)
+			},
+		},
+		tool.Tool[noteIn, int]{
+			Name: "set", Class: tool.Idempotent,
+			Run: func(ctx context.Context, tx pgx.Tx, in noteIn) (int, error) { return insert(ctx, tx, "set "+in.Item) },
+		},
+		tool.Tool[struct{}, int]{
+			Name: "count", Class: tool.ReadOnly,
+			Run: func(ctx context.Context, tx pgx.Tx, _ struct{}) (n int, err error) {
+				return n, tx.QueryRow(ctx, `SELECT count(*) FROM orders`).Scan(&n)
+			},
+		},
+	))
+	s.guard(t, httpdedup.Options{Tools: tools})
+	for _, name := range []string{"order", "create_order", "cancel", "set", "count"} {
+		s.mux.Handle("/"+name, s.m.Tool(name))
+	}
+	s.mux.Handle("/operations/", s.m.Operations())
+	return s, tools
+}
+
+// withTurn is a request of an agent that makes no keys.
+func withTurn(turn string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set("Agent-Turn", turn) }
+}
+
+// TestToolAnswers: the tags, the class and the refusals of a registry's tool count at this door.
+func TestToolAnswers(t *testing.T) {
+	t.Parallel()
+	s, _ := openShelf(t)
+	post := func(tool, key, body string, change ...func(*http.Request)) reply {
+		return s.do(t, http.MethodPost, "/"+tool, key, body, change...)
+	}
+	for _, c := range []struct {
+		tool, key, body string
+		turn            string
+		status          int
+		answer          string
+	}{
+		{"order", "k", `{"item":"lamp","note":"soon"}`, `"s"; turn=4`, 200, `{"id":1,"key":"k","scope":"acme","session":"s","tool":"order","turn":4}`},
+		{"order", "k", `{"item":"lamp","note":"later"}`, `broken`, 200, `{"id":1,"key":"k","scope":"acme","session":"s","tool":"order","turn":4}`},
+		{"create_order", "k", `{"item":"lamp"}`, "", 200, `{"id":1,"key":"k","scope":"acme","session":"s","tool":"order","turn":4}`},
+		{"order", "k", `{"item":"desk"}`, "", 422, "key-reused"},
+		{"order", "", `{"item":"lamp"}`, "", 400, "missing-key"},
+		{"order", "null", `{"item":"lamp"}`, "", 400, "invalid-key"},
+		{"order", "", `{"item":"lamp"}`, `broken`, 400, "invalid-request"},
+		{"order", "k2", `{"item":7}`, "", 400, "invalid-body"},
+		{"order", "k3", `{"item":"gone"}`, "", 422, "refused"},
+		{"order", "k4", `{"item":"broken"}`, "", 500, "internal"},
+		{"cancel", "", `{"order":"o-1"}`, "", 200, `2`},
+		{"cancel", "another", `{"order":"o-1"}`, "", 200, `2`},
+		{"cancel", "", `{"order":""}`, "", 400, "invalid-body"},
+		{"set", "", `{"item":"a"}`, "", 200, `3`},
+		{"set", "k", `{"item":"a"}`, "", 200, `4`},
+		{"set", "k", `{"item":"a"}`, "", 200, `4`},
+		{"count", "", ``, "", 200, `4`},
+		{"count", "null", `null`, "", 200, `4`},
+	} {
+		var change []func(*http.Request)
+		if c.turn != "" {
+			change = append(change, withTurn(c.turn))
+		}
+		got := post(c.tool, c.key, c.body, change...)
+		require.Equal(t, c.status, got.status, "%+v: %s", c, got.body)
+		require.NotContains(t, got.body, "canary")
+		if c.status != http.StatusOK {
+			require.Equal(t, c.answer, got.problem(t).Type, "%+v", c)
+			continue
+		}
+		require.JSONEq(t, c.answer, got.body, "%+v", c)
+	}
+	require.Len(t, s.told(), 1)
+	require.Equal(t, 4, s.count(t, "orders"))
+	require.Contains(t, post("cancel", "", `{"order":""}`).problem(t).Detail, "a value for order")
+	require.Equal(t, http.StatusMethodNotAllowed, s.do(t, http.MethodGet, "/order", "k", "").status)
+	for _, name := range []string{"order", "create_order"} {
+		require.Equal(t, "done", s.operation(t, name, "k").State, name)
+	}
+}
+
+// TestToolSharesCalls: a call through this door and one through an agent's loop are one, with a key
+// and with a turn.
+func TestToolSharesCalls(t *testing.T) {
+	t.Parallel()
+	s, tools := openShelf(t)
+	body := `{"item":"lamp"}`
+	for _, inv := range []tool.Invocation{
+		{Scope: "acme", Key: "k"},
+		{Scope: "acme", Session: "s", Turn: 4, CallID: "null"},
+	} {
+		inv.Tool, inv.Args = "order", []byte(body)
+		var change []func(*http.Request)
+		if inv.Session != "" {
+			change = append(change, withTurn(`"s"; turn=4`))
+		}
+		first := s.do(t, http.MethodPost, "/order", inv.Key, body, change...)
+		answer, err := tools.Invoke(t.Context(), inv)
+		require.NoError(t, err)
+		require.True(t, answer.Replayed)
+		require.Equal(t, first.body, string(answer.JSON))
+	}
+	require.Equal(t, 2, s.count(t, "orders"))
 }

@@ -1,0 +1,119 @@
+package httpdedup
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// Tool returns a handler that calls a tool of Options.Tools, which may be a [tool.ExternalTool]. The
+// request's body is the tool's arguments, a JSON object, whatever its Content-Type. The tool's tags,
+// Retention and Final mean what they do in package tool. Scope and key are those of
+// [Middleware.Wrap], but the key is not required by a tool whose arguments are the key or whose class
+// needs none. A ReadOnly tool ignores it. The arguments are compared, and nothing else of the
+// request. So a call is the same one through every door of the registry: MCP, an agent's loop, HTTP.
+//
+//	what became of it     answer
+//	done                  200, the tool's result as JSON
+//	arguments do not fit  400, the problem invalid-body
+//	refused               422, the problem refused with the refusal's text, and its code if it has one
+//	any other error       as the package documentation says of problems
+//
+// A call of an ExternalTool may have no answer yet. It goes on after a 202, and the same request with
+// the same key asks for its answer. So does the Location, which [Middleware.Operations] serves. It
+// is missing for the keys "." and "..", which no path can hold:
+//
+//	running  202, {"state": "running"}, with Location and Retry-After
+//	parked   202, {"state": "parked", "since": …}, with Location and a Retry-After of 5 minutes
+//
+// A parked call may have taken effect, and a person has to find out: the client must not send it
+// with a new key. That is 202 as well, because clients send a 5xx again, and make a new key
+// after a 409.
+//
+// A request waits as long as Options.MaxWait says, and not as the tool does. Tool panics at once if
+// Options.Tools lacks the tool.
+func (m *Middleware) Tool(name string) http.Handler {
+	var info tool.Info
+	known := false
+	if m.opts.Tools != nil {
+		info, known = m.opts.Tools.Lookup(name)
+	}
+	if !known {
+		panic(fmt.Errorf("httpdedup: Tool: Options.Tools has no tool %q", name))
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serveTool(w, r, info) })
+}
+
+func (m *Middleware) serveTool(w http.ResponseWriter, r *http.Request, info tool.Info) {
+	if door.IsSafe(r.Method) {
+		m.sendProblem(w, refuse(kindNotAllowed, "Use POST.").with("Allow", http.MethodPost))
+		return
+	}
+	inv, err := m.invocation(w, r, info)
+	var answer tool.Answer
+	if err == nil {
+		answer, err = m.opts.Tools.Invoke(r.Context(), inv)
+	}
+	if err == nil && answer.Replayed && door.IsOfMiddleware(answer.JSON) {
+		err = &dedup.InvalidError{What: "result", Reason: "was recorded when the tool was behind a Middleware of package mcpdedup", Stored: answer.JSON}
+	}
+	var refused *dedup.RefusedError
+	switch f := door.FailureOf(info.RecordedAs, err); {
+	case err == nil:
+		m.mark(w, door.IsDuplicate(answer.Replayed, answer.Recovered), answer.ExpiresAt)
+		w.Header().Set("Content-Type", "application/json")
+		send(w, http.StatusOK, answer.JSON)
+	case info.External && f.State() != "": // and where to look for an answer
+		if where := m.location(info.Name, answer.Key); where != "" {
+			w.Header().Set("Location", where)
+		}
+		m.sendOperation(w, http.StatusAccepted, operationAt(f.State(), f.Operation))
+	default:
+		if errors.As(err, &refused) {
+			m.mark(w, door.IsDuplicate(refused.Replayed, refused.Recovered), answer.ExpiresAt)
+		}
+		words := m.words()
+		words.Key, words.Keyless = info.Key, cmp.Or(answer.Key, inv.Key) == ""
+		m.sendProblem(w, m.explainIn(words, r, inv, info.RecordedAs, err))
+	}
+}
+
+// invocation makes a call of a tool of a request, or says why there is none. Who asks comes first.
+func (m *Middleware) invocation(w http.ResponseWriter, r *http.Request, info tool.Info) (inv tool.Invocation, err error) {
+	m.echo(w, r)
+	inv = tool.Invocation{Tool: info.Name, MaxWait: m.opts.MaxWait}
+	if info.External {
+		inv.MaxWait = max(inv.MaxWait, 1) // not at all: for a negative one an external tool waits for an attempt
+	}
+	if inv.Scope, err = m.scope(bodiless(r)); err != nil {
+		return inv, err
+	}
+	if info.Class != tool.ReadOnly {
+		optional := len(info.Key) > 0 || !info.Class.NeedsKey()
+		var turn door.Turn
+		if inv.Key, turn, err = keyOf(r.Header, info.Name, optional); err != nil {
+			return inv, err
+		}
+		inv.Session, inv.Turn = turn.Session, turn.Number
+	}
+	inv.Args, err = readBody(w, r, m.opts.MaxBody)
+	return inv, err
+}
+
+// location is where an operation is looked up. It is empty for names that are steps of a path, which
+// clients and routers take away.
+func (m *Middleware) location(tool, key string) string {
+	for _, name := range [...]string{tool, key} {
+		if strings.Trim(name, ".") == "" && len(name) <= len("..") {
+			return ""
+		}
+	}
+	return m.opts.OperationsPath + url.PathEscape(tool) + "/" + url.PathEscape(key)
+}
