@@ -224,6 +224,10 @@ func TestDurations(t *testing.T) {
 			for i := range 2 {
 				_, err := registry.Invoke(ctx, tools.Invocation{Scope: "acme", Tool: of.Name, Key: fmt.Sprint(name, i), Args: []byte(`{"id": 1, "title": "x"}`)})
 				requireSane(t, ctx, name, dedup.Result[ticket]{}, err)
+				_, err = registry.Invoke(ctx, tools.Invocation{
+					Scope: "acme", Tool: of.Name, Key: fmt.Sprint(name, "of the call", i), Args: []byte(`{"id": 1, "title": "x"}`), MaxWait: of.MaxWait,
+				})
+				requireSane(t, ctx, name, dedup.Result[ticket]{}, err)
 			}
 		})
 	})
@@ -282,7 +286,7 @@ func TestEveryDurationIsTried(t *testing.T) {
 		"dedup.Retention.Result", "dedup.Retention.Tombstone", "dedup.RetryPolicy.BaseDelay", "dedup.RetryPolicy.MaxDelay", "dedup.SweeperOptions.Interval",
 		"external.Options.Lease", "external.Tool.KeyKept", "external.Tool.Settles", "external.Tool.Timeout",
 		"httpdedup.Options.MaxWait", "httpdedup.Options.RetryAfter",
-		"tool.Tool.MaxWait",
+		"tool.Invocation.MaxWait", "tool.Tool.MaxWait",
 		// handed on as external's
 		"deduptest.Effect.Lease", "tool.ExternalTool.MaxWait",
 		// TestOptionsAreRefused of mcpdedup, and handed on as dedup.Call.MaxWait
