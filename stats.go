@@ -51,7 +51,7 @@ const (
 	otherTools = "_other"
 )
 
-// stats counts calls, and has those that are on their way.
+// stats counts calls, and knows those in flight.
 type stats struct {
 	since time.Time
 
@@ -59,6 +59,7 @@ type stats struct {
 	counts   map[statsKey]*CallStats
 	tools    map[string]bool // those that are counted by name
 	inFlight map[*span]bool
+	recorder *statsRecorder // nil until a Sweeper records what is counted
 }
 
 type statsKey struct {

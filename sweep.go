@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/table"
 	"github.com/tooldedup/dedup/internal/wire"
 )
@@ -32,7 +33,8 @@ type SweepOptions struct {
 	// Archive is called for every batch inside its transaction, before anything
 	// is dropped: an error ends the sweep and leaves the batch as it is. What
 	// it writes through tx is committed with the deletion. It may be called
-	// again for the same records if that commit fails. Default none: then
+	// again for the same records if that commit fails. It must not end the transaction, and a
+	// Do inside it is refused, as in an effect. Default none: then
 	// batches are committed with synchronous_commit off, since one that a crash
 	// of the server takes back is swept again.
 	//
@@ -225,8 +227,8 @@ func (d *Deduper) sweepBatch(ctx context.Context, o SweepOptions, due *dueSpans)
 	return batch, err
 }
 
-// dropHeld drops exactly the records that it holds, and that the hook was shown where there is
-// one.
+// dropHeld drops exactly the records that it holds and has shown to Archive, whatever Archive does to
+// what it is shown.
 func (d *Deduper) dropHeld(ctx context.Context, tx pgx.Tx, span table.Span, o SweepOptions, batch *SweepResult) error {
 	t := d.table()
 	if err := t.BeginSweep(ctx, tx, o.Archive != nil); err != nil {
@@ -236,16 +238,31 @@ func (d *Deduper) dropHeld(ctx context.Context, tx pgx.Tx, span table.Span, o Sw
 	if err != nil || len(records) == 0 {
 		return err
 	}
-	if o.Archive != nil {
-		if err := o.Archive(ctx, tx, records); err != nil {
-			return fmt.Errorf("archiving: %w", err)
-		}
-	}
 	var scopes, tools, keys []string
 	for _, r := range records {
 		scopes, tools, keys = append(scopes, r.Scope), append(tools, r.Tool), append(keys, r.Key)
 	}
+	if o.Archive != nil {
+		if err := archive(ctx, tx, o, records); err != nil {
+			return fmt.Errorf("archiving: %w", err)
+		}
+	}
 	batch.Forgotten, batch.Expired, err = t.DropHeld(ctx, tx, scopes, tools, keys)
+	return err
+}
+
+// archive runs the hook as an effect runs: on a guarded transaction, which it must not end.
+func archive(ctx context.Context, tx pgx.Tx, o SweepOptions, records []SweptRecord) error {
+	var started int64 // a number, which every session's settings leave readable
+	if err := tx.QueryRow(ctx, "SELECT (extract(epoch FROM pg_catalog.now()) * 1000000)::bigint").Scan(&started); err != nil {
+		return err
+	}
+	inner := guard.Enter(ctx, guard.Owner{}, tx)
+	defer inner.Leave()
+	err := inner.Verdict(ctx, time.UnixMicro(started), o.Archive(inner, inner.Tx(), records))
+	if err == errTxEnded {
+		return &InvalidError{What: "option", Field: "Archive", Reason: "ended the sweep's transaction; return nil to commit it, an error to roll it back", Err: err}
+	}
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -55,7 +56,7 @@ func NewSweeper(d *Deduper, opts *SweeperOptions) (*Sweeper, error) {
 		return nil, fmt.Errorf("Sweep: %w", err)
 	}
 	if s.opts.RecordStats {
-		s.stats = newStatsRecorder(d)
+		s.stats = d.stats.recorderOf(d)
 	}
 	return s, nil
 }
@@ -88,10 +89,13 @@ const (
 	lastRecordTimeout = 3 * time.Second
 )
 
-// statsRecorder writes what a Deduper counts to tool_dedup_stat.
+// statsRecorder writes what a Deduper counts to tool_dedup_stat. All Sweepers of a Deduper share one, so
+// that no call is written twice.
 type statsRecorder struct {
 	d        *Deduper
 	instance string
+	// mu is held by the Sweeper that is writing.
+	mu sync.Mutex
 	// taken are the counts that are written or pending.
 	taken map[statsKey]CallStats
 	// pending are those whose writing has not succeeded. It is tried again as it is: the
@@ -112,10 +116,24 @@ func newStatsRecorder(d *Deduper) *statsRecorder {
 	}
 }
 
-// record writes what was counted since it was called last, adds up some of what is no longer
-// young, and deletes some of what is old.
-// What cannot be written is kept for the next time.
+// recorderOf returns the recorder of d.
+func (st *stats) recorderOf(d *Deduper) *statsRecorder {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.recorder == nil {
+		st.recorder = newStatsRecorder(d)
+	}
+	return st.recorder
+}
+
+// record writes what was counted since the last time, adds up some of the rows of the past, and deletes
+// some of the oldest. What cannot be written is kept for the next time. It does nothing while another
+// Sweeper of the Deduper is writing.
 func (r *statsRecorder) record(ctx context.Context, timeout time.Duration) error {
+	if !r.mu.TryLock() {
+		return nil
+	}
+	defer r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	conn, err := r.d.acquire(ctx)

@@ -55,6 +55,22 @@ func TestSweeperRecordsStats(t *testing.T) {
 	}
 }
 
+// Two Sweepers of one Deduper write each call once.
+func TestSweepersOfOneDeduper(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := plain.setup(t, nil)
+	first, second := f.recording(t, ctx, time.Millisecond), f.recording(t, ctx, time.Millisecond)
+	for i := range 20 {
+		_, err := dedup.Do(ctx, f.d, call(strconv.Itoa(i)), effect("k"))
+		require.NoError(t, err)
+	}
+	f.eventually(t, `SELECT sum(calls) >= 20 FROM tool_dedup_stat`)
+	require.ErrorIs(t, first(), context.Canceled)
+	require.ErrorIs(t, second(), context.Canceled)
+	require.Equal(t, 20, scalar[int](t, f.bundle, `SELECT sum(calls) FROM tool_dedup_stat`))
+}
+
 // Counts of all processes that are older than an hour are added up by quarters of an hour.
 func TestSweeperMergesStats(t *testing.T) {
 	t.Parallel()

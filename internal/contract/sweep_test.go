@@ -224,6 +224,47 @@ func TestSweepArchive(t *testing.T) {
 	})
 }
 
+// TestSweepArchiveThatMisbehaves: what a hook does to the records that it is shown changes nothing, and a
+// hook that ends the transaction has nothing dropped.
+func TestSweepArchiveThatMisbehaves(t *testing.T) {
+	t.Parallel()
+
+	for name, row := range map[string]struct {
+		archive func(ctx context.Context, tx pgx.Tx, batch []dedup.SweptRecord) error
+		left    []string
+		err     error
+	}{
+		"ChangesTheBatch": {func(_ context.Context, _ pgx.Tx, batch []dedup.SweptRecord) error {
+			for i := range batch {
+				batch[i].Key = "live"
+			}
+			return nil
+		}, []string{"live"}, nil},
+		"RollsBack": {func(ctx context.Context, tx pgx.Tx, _ []dedup.SweptRecord) error {
+			_, _ = tx.Exec(ctx, "ROLLBACK")
+			return nil
+		}, []string{"due", "live"}, dedup.ErrInvalid},
+		"RollsBackThroughConn": {func(ctx context.Context, tx pgx.Tx, _ []dedup.SweptRecord) error {
+			_, err := tx.Conn().Exec(ctx, "ROLLBACK")
+			return err
+		}, []string{"due", "live"}, dedup.ErrInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, f := plain.setup(t, nil)
+			for _, key := range []string{"due", "live"} {
+				_, err := dedup.Do(ctx, f.d, call(key), effect(key))
+				require.NoError(t, err)
+			}
+			f.exec(t, `UPDATE tool_dedup SET expires_at = now() - interval '2 hours', forget_at = now() - interval '1 hour' WHERE key = 'due'`)
+			got, err := f.d.Sweep(ctx, &dedup.SweepOptions{Archive: row.archive})
+			require.ErrorIs(t, err, row.err)
+			require.EqualValues(t, 2-len(row.left), got.Forgotten)
+			require.ElementsMatch(t, row.left, keys(t, f.bundle))
+		})
+	}
+}
+
 // fillOrdered makes n records like fill, a millisecond apart, with keys that are
 // ordered by time as those of NewKey are.
 func (b *bundle) fillOrdered(t *testing.T, n int) {
