@@ -107,6 +107,7 @@ func (d *Deduper) beginFunc(ctx context.Context, attempt int, fn func(tx pgx.Tx)
 func (d *Deduper) commit(ctx context.Context, conn *pgx.Conn, tx pgx.Tx, attempt int) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opts.CommitTimeout)
 	defer cancel()
+	defer wire.ShieldCommit(conn)()
 	err = tx.Commit(ctx)
 	switch {
 	case err == nil:

@@ -56,7 +56,7 @@ func (d *Deduper) auditBroken(ctx context.Context, on *wire.Conn, id *table.Iden
 		defer d.release(ctx, pooled)
 		on = wire.On(pooled.Conn())
 	}
-	if err := d.table().AuditBroken(ctx, on.Conn(), id, cleaned(cause).Error()); err != nil {
+	if err := d.table().AuditBroken(ctx, on.Conn(), d.opts.CommitTimeout, id, cleaned(cause).Error()); err != nil {
 		return fmt.Errorf("dedup: writing the audit: %w", cleaned(err))
 	}
 	return nil

@@ -94,5 +94,5 @@ func (d *Deduper) resetSeen(ctx context.Context, id table.Identity, createdAt ti
 	if err != nil {
 		return false, false, err
 	}
-	return d.table().Reset(ctx, conn.Conn(), id, createdAt, by)
+	return d.table().Reset(ctx, conn.Conn(), d.opts.CommitTimeout, id, createdAt, by)
 }

@@ -217,7 +217,7 @@ func (d *Deduper) sweepBatch(ctx context.Context, o SweepOptions, due *dueSpans)
 	if o.Archive == nil && !t.Profile.Spread {
 		batch.Forgotten, batch.Expired, err = t.Drop(ctx, conn.Conn(), span)
 	} else {
-		err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
+		err = wire.InTx(ctx, conn.Conn(), pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, d.opts.CommitTimeout, func(tx pgx.Tx) error {
 			return d.dropHeld(ctx, tx, span, o, &batch)
 		})
 	}
@@ -275,8 +275,8 @@ func (d *Deduper) sweepRecords(ctx context.Context, tx pgx.Tx, span table.Span, 
 		var r SweptRecord
 		var fingerprint []byte
 		var result *string
-		err := row.Scan(&r.Scope, &r.Tool, &r.Key, &fingerprint, &r.Outcome, &result,
-			&r.CreatedAt, &r.ExpiresAt, &r.ForgetAt, &r.Forgotten)
+		err := row.Scan(&r.Scope, &r.Tool, &r.Key, wire.Digits(&fingerprint), &r.Outcome, &result,
+			wire.Times(&r.CreatedAt), wire.Times(&r.ExpiresAt), wire.Times(&r.ForgetAt), &r.Forgotten)
 		copy(r.Fingerprint[:], fingerprint)
 		if result != nil {
 			r.Result = json.RawMessage(*result)

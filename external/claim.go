@@ -162,6 +162,7 @@ func (x *Tools) tryClaim(ctx context.Context, o *ask, limit time.Duration) (seen
 		return seen, err
 	}
 	if !x.profile.Load().Spread {
+		defer wire.ShieldCommit(conn.Conn())()
 		_, err = seen.read(conn.SendBatch(ctx, b), before)
 		return seen, err
 	}
@@ -173,8 +174,8 @@ func (x *Tools) tryClaim(ctx context.Context, o *ask, limit time.Duration) (seen
 	if _, err = seen.read(tx.SendBatch(ctx, b), before); err != nil || !seen.mine {
 		return seen, err
 	}
-	err = tx.Commit(ctx)
-	seen.unsure = err != nil && wire.OutcomeOfCommit(conn.Conn().PgConn(), pgconn.CommandTag{}, err, false) == wire.Unknown
+	outcome, err := wire.CommitTx(ctx, conn.Conn(), tx, x.d.Options().CommitTimeout)
+	seen.unsure = outcome == wire.Unknown
 	return seen, err
 }
 
@@ -194,7 +195,10 @@ func (s *sight) read(results pgx.BatchResults, before int) (answered int, err er
 		createdAt, expiresAt, forgetAt *time.Time
 	)
 	r := &row{}
-	fields := []any{&fingerprint, &rec.ArgDigests, &outcome, &result, &createdAt, &expiresAt, &forgetAt, &s.mine}
+	fields := []any{
+		wire.Digits(&fingerprint), wire.Digits(&rec.ArgDigests), &outcome, &result,
+		wire.MaybeTimes(&createdAt), wire.MaybeTimes(&expiresAt), wire.MaybeTimes(&forgetAt), &s.mine,
+	}
 	if err = results.QueryRow().Scan(append(fields, r.fields()...)...); err != nil {
 		return answered, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // State is where an operation stands.
@@ -84,12 +85,13 @@ type row struct {
 	now                      time.Time // the database's clock
 }
 
-// fields are where a row's columns are read to, in the order of [columns].
+// fields are where a row's columns are read to, in the order of shown.
 func (r *row) fields() []any {
 	return []any{
-		&r.Scope, &r.Tool, &r.Key, (*string)(&r.state), &r.fence, &r.dueAt, &r.sentAt, &r.sentUntil, &r.tries, &r.looked,
-		&r.fingerprint, &r.argDigests, &r.input, &r.ref, &r.note, &r.twice, &r.verdict, &r.verdictValue,
-		&r.createdAt, &r.changedAt, &r.forgetAt, &r.now,
+		&r.Scope, &r.Tool, &r.Key, (*string)(&r.state), &r.fence,
+		wire.MaybeTimes(&r.dueAt), wire.MaybeTimes(&r.sentAt), wire.MaybeTimes(&r.sentUntil), &r.tries, &r.looked,
+		wire.Digits(&r.fingerprint), wire.Digits(&r.argDigests), &r.input, &r.ref, &r.note, &r.twice, &r.verdict, &r.verdictValue,
+		wire.Times(&r.createdAt), wire.Times(&r.changedAt), wire.MaybeTimes(&r.forgetAt), wire.Times(&r.now),
 	}
 }
 
@@ -164,9 +166,16 @@ func one(rows []*row, err error) (*row, error) {
 	return rows[0], nil
 }
 
-// rows runs a statement that returns whole rows.
+// rows runs a statement that returns whole rows. It may be a transaction of its own that changes
+// them.
 func (x *Tools) rows(ctx context.Context, sql string, args ...any) ([]*row, error) {
-	return collect(x.pool.Query(ctx, sql, args...))
+	conn, err := x.pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	defer wire.ShieldCommit(conn.Conn())()
+	return collect(conn.Query(ctx, sql, args...))
 }
 
 func collect(rows pgx.Rows, err error) ([]*row, error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/guard"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // refuse deals with a refusal of Perform. It counts for this attempt. Where earlier ones may be out,
@@ -47,7 +48,12 @@ func (x *Tools) recordRefusal(ctx context.Context, a *act, at *attempt, why erro
 	var done *row
 	err := x.insist(ctx, x.opts.Lease/2, func() error {
 		x.event(ctx, EventRecording, r, "", note(why))
-		return pgx.BeginTxFunc(ctx, x.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
+		conn, err := x.pool.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+		return wire.InTx(ctx, conn.Conn(), pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, x.d.Options().CommitTimeout, func(tx pgx.Tx) (err error) {
 			if _, err := tx.Exec(ctx, x.sql.durable); err != nil {
 				return err
 			}

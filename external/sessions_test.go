@@ -27,7 +27,15 @@ func TestSessions(t *testing.T) {
 		"Exec":           func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec },
 		"Simple":         func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
 		"Serializable":   func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable" },
-		"OneConnection":  func(c *pgxpool.Config) { c.MaxConns = 1 },
+		"ExecTracedInOtherStyles": func(c *pgxpool.Config) {
+			c.ConnConfig.DefaultQueryExecMode, c.ConnConfig.Tracer = pgx.QueryExecModeExec, silent{}
+			otherStyles(c)
+		},
+		"SimpleInOtherStyles": func(c *pgxpool.Config) {
+			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+			otherStyles(c)
+		},
+		"OneConnection": func(c *pgxpool.Config) { c.MaxConns = 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,6 +59,21 @@ func TestSessions(t *testing.T) {
 		})
 	}
 }
+
+// otherStyles has the server write times and bytes as pgx does not read them.
+func otherStyles(c *pgxpool.Config) {
+	for name, value := range map[string]string{"bytea_output": "escape", "DateStyle": "SQL, DMY", "IntervalStyle": "iso_8601", "TimeZone": "Asia/Kathmandu"} {
+		c.ConnConfig.RuntimeParams[name] = value
+	}
+}
+
+// silent is a tracer. With one, pgx reads in its own ways.
+type silent struct{}
+
+func (silent) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+func (silent) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 func everyState(f *fixture) {
 	t := f.t

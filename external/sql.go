@@ -28,16 +28,29 @@ type statements struct {
 // said is a statement with a line in the audit, and without.
 type said struct{ audited, plain string }
 
-// columns are those of a row, in the order of row.fields.
+// columns are those of a row, in the order of row.fields. shown is how they are read: its times and
+// bytes are as table.Micros and table.Hex have them, because a session may write them in other ways.
 const columns = `e.scope, e.tool, e.key, e.state, e.fence, e.due_at, e.sent_at, e.sent_until, e.tries, e.looked,
        e.fingerprint, e.arg_digests, e.input, e.ref, e.note, e.twice, e.verdict, e.verdict_value,
        e.created_at, e.changed_at, e.forget_at`
 
-// columnsOrNone are they where there may be no row: then its state is None.
-const columnsOrNone = `COALESCE(e.scope, ''), COALESCE(e.tool, ''), COALESCE(e.key, ''), COALESCE(e.state, ''),
-       COALESCE(e.fence, 0), e.due_at, e.sent_at, e.sent_until, COALESCE(e.tries, 0), COALESCE(e.looked, false),
-       e.fingerprint, e.arg_digests, e.input, e.ref, e.note, e.twice, e.verdict, e.verdict_value,
-       COALESCE(e.created_at, clock.t), COALESCE(e.changed_at, clock.t), e.forget_at`
+var shown = `e.scope, e.tool, e.key, e.state, e.fence, ` + micros("e.due_at", "e.sent_at", "e.sent_until") + `, e.tries, e.looked,
+       ` + table.Hex("e.fingerprint") + `, ` + table.Hex("e.arg_digests") + `, e.input, e.ref, e.note, e.twice, e.verdict, e.verdict_value,
+       ` + micros("e.created_at", "e.changed_at", "e.forget_at")
+
+// shownOrNone is shown where there may be no row: then its state is None.
+var shownOrNone = `COALESCE(e.scope, ''), COALESCE(e.tool, ''), COALESCE(e.key, ''), COALESCE(e.state, ''),
+       COALESCE(e.fence, 0), ` + micros("e.due_at", "e.sent_at", "e.sent_until") + `, COALESCE(e.tries, 0), COALESCE(e.looked, false),
+       ` + table.Hex("e.fingerprint") + `, ` + table.Hex("e.arg_digests") + `, e.input, e.ref, e.note, e.twice, e.verdict, e.verdict_value,
+       ` + micros("COALESCE(e.created_at, clock.t)", "COALESCE(e.changed_at, clock.t)", "e.forget_at")
+
+// micros is table.Micros of each.
+func micros(times ...string) string {
+	for i, t := range times {
+		times[i] = table.Micros(t)
+	}
+	return strings.Join(times, ", ")
+}
 
 // words are what the texts below have in braces.
 //
@@ -54,7 +67,8 @@ func words(schema string) *strings.Replacer {
 	all := []string{
 		"{effect}", pgx.Identifier{schema, "tool_effect"}.Sanitize(),
 		"{record}", record,
-		"{columns}", columns, "{columns or none}", columnsOrNone,
+		"{columns}", columns, "{shown}", shown, "{shown or none}", shownOrNone, "{clock}", table.Micros("clock.t"),
+		"{shown now}", table.Micros("pg_catalog.clock_timestamp()"),
 		"{now}", "pg_catalog.clock_timestamp()",
 		"{id}", id,
 		"{mine}", id + " AND e.fence = $4::bigint", // nobody has acted since the row was read
@@ -80,21 +94,21 @@ func newStatements(schema string) *statements {
 		// $7: the lease, $8: what tells the claim from others.
 		claim:  text(look("'running', {fence}, clock.t + $7::interval, clock.t, clock.t + $7::interval, 1, $8::text")),
 		accept: text(look("'pending', {fence}, clock.t, NULL, NULL, 0, NULL")),
-		read:   text(`SELECT {columns}, {now} FROM {effect} AS e WHERE {id}`),
+		read:   text(`SELECT {shown}, {shown now} FROM {effect} AS e WHERE {id}`),
 		// $1 to $4: the place of the operation before, $5: how many, $6: the scopes, NULL for all.
-		parked: text(`SELECT {columns}, {now} FROM {effect} AS e
+		parked: text(`SELECT {shown}, {shown now} FROM {effect} AS e
  WHERE (e.state = 'parked' OR e.twice IS NOT NULL)
    AND (e.changed_at, e.scope, e.tool, e.key) > ($1::timestamptz, $2::text, $3::text, $4::text)
    AND ($6::text[] IS NULL OR e.scope = ANY ($6::text[]))
  ORDER BY e.changed_at, e.scope, e.tool, e.key LIMIT $5::bigint`),
 		// $7: the age. What is open is due at some time. It is sorted, since no index is by its age.
-		open: text(`SELECT {columns}, {now} FROM {effect} AS e
+		open: text(`SELECT {shown}, {shown now} FROM {effect} AS e
  WHERE e.due_at IS NOT NULL AND e.state IN ('pending', 'running') AND e.created_at <= {now} - $7::interval
    AND (e.created_at, e.scope, e.tool, e.key) > ($1::timestamptz, $2::text, $3::text, $4::text)
    AND ($6::text[] IS NULL OR e.scope = ANY ($6::text[]))
  ORDER BY e.created_at, e.scope, e.tool, e.key LIMIT $5::bigint`),
 		// $1: the tool, $2: how many.
-		due: text(`SELECT {columns}, {now} FROM {effect} AS e
+		due: text(`SELECT {shown}, {shown now} FROM {effect} AS e
  WHERE e.tool = $1::text AND e.due_at <= {now} ORDER BY e.due_at LIMIT $2::bigint`),
 
 		forget: text(`DELETE FROM {effect} WHERE ctid = ANY (ARRAY(
@@ -127,8 +141,9 @@ new AS (INSERT INTO {effect} AS e (scope, tool, key, state, fence, due_at, sent_
      WHERE NOT EXISTS (SELECT FROM old) AND NOT EXISTS (SELECT FROM rec WHERE rec.forget_at > clock.t)
     ON CONFLICT DO NOTHING
     RETURNING {columns})
-SELECT rec.fingerprint, rec.arg_digests, rec.outcome, rec.result, rec.created_at, rec.expires_at, rec.forget_at,
-       COALESCE(e.mine, false), {columns or none}, clock.t
+SELECT ` + table.Hex("rec.fingerprint") + `, ` + table.Hex("rec.arg_digests") + `, rec.outcome, rec.result,
+       ` + micros("rec.created_at", "rec.expires_at", "rec.forget_at") + `,
+       COALESCE(e.mine, false), {shown or none}, {clock}
   FROM clock
   LEFT JOIN rec ON true
   LEFT JOIN (SELECT *, false AS mine FROM old UNION ALL SELECT *, true FROM new) AS e ON true`
@@ -151,7 +166,7 @@ func changingUnless(kept, where, set string) string {
        ` + set + `
   FROM clock
  WHERE ` + where + ` AND clock.lasts
-RETURNING {columns}, clock.t`
+RETURNING {shown}, {clock}`
 }
 
 // among holds where a ref is one of several.
@@ -176,6 +191,7 @@ func further(ref string) string {
 
 // audited adds a line in the audit to a change. Its values are SQL.
 func audited(schema, plain, actor, verdict, state, reason string) said {
-	return said{plain: plain, audited: "WITH changed AS (" + plain + "), audited AS (" +
-		table.AuditInsert(schema, "changed", actor, verdict, state, reason) + ") SELECT * FROM changed"}
+	changed := strings.Replace(plain, shown+", "+table.Micros("clock.t"), columns+", clock.t", 1)
+	return said{plain: plain, audited: "WITH changed AS (" + changed + "), audited AS (" +
+		table.AuditInsert(schema, "changed", actor, verdict, state, reason) + ") SELECT " + shown + ", " + table.Micros("e.t") + " FROM changed AS e"}
 }

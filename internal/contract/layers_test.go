@@ -37,7 +37,7 @@ var layers = map[string][]string{
 	"deduptest":   {".", "external", "internal/faultproxy", "internal/guard", "internal/process"},
 
 	// What the doors say alike.
-	"internal/door": {".", "external", "internal/guard"},
+	"internal/door": {".", "external", "internal/guard", "internal/wire"},
 
 	"internal/faultproxy": {"internal/sqllex"},
 	"internal/inspect":    {".", "external", "internal/examiner", "internal/table"},

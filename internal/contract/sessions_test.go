@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -235,6 +236,95 @@ func TestTimeSentAsTimestamp(t *testing.T) {
 				})
 				requireReplays(t, ctx, f.d, byDo, byTx, byStatement)
 			})
+		})
+	}
+}
+
+// TestOtherStyles: how a session writes times, bytes and numbers as text changes no answer, also
+// where pgx reads texts.
+func TestOtherStyles(t *testing.T) {
+	t.Parallel()
+	styles := map[string][2]string{
+		"Escape":         {"bytea_output", "escape"},
+		"SQL":            {"DateStyle", "SQL, DMY"},
+		"German":         {"DateStyle", "German"},
+		"Postgres":       {"DateStyle", "Postgres, MDY"},
+		"SQLStandard":    {"IntervalStyle", "sql_standard"},
+		"ISO8601":        {"IntervalStyle", "iso_8601"},
+		"Zone":           {"TimeZone", "Asia/Kathmandu"},
+		"FewDigits":      {"extra_float_digits", "-15"},
+		"BackslashQuote": {"standard_conforming_strings", "off"},
+	}
+	modes := map[string]func(*pgx.ConnConfig){
+		"CacheStatement": func(*pgx.ConnConfig) {},
+		"ExecTraced": func(c *pgx.ConnConfig) {
+			c.DefaultQueryExecMode, c.Tracer = pgx.QueryExecModeExec, &acquireTracer{waiting: func() {}}
+		},
+		"Simple": func(c *pgx.ConnConfig) { c.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
+	}
+	for mode, configure := range modes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			ctx, b := setup(t, nil)
+			for name, style := range styles {
+				if style[0] == "standard_conforming_strings" && mode == "Simple" {
+					continue // pgx refuses the session
+				}
+				b.exec(t, `TRUNCATE tool_dedup, effects`)
+				pool := b.db.Pool(t, func(c *pgxpool.Config) {
+					configure(c.ConnConfig)
+					c.ConnConfig.RuntimeParams[style[0]] = style[1]
+				})
+				d := newDeduper(t, pool, nil)
+				both := func(key string) []dedup.StatementCall {
+					return []dedup.StatementCall{{Call: call(key), Statement: leave(key)}, {Call: call("other"), Statement: leave("other")}}
+				}
+				var first []time.Time
+				for n := range 2 { // the call, and its replay
+					var at []time.Time
+					note := func(r dedup.Result[ticket], err error) {
+						t.Helper()
+						require.NoError(t, err, name)
+						require.Equal(t, n == 1, r.Replayed, name)
+						at = append(at, r.CreatedAt)
+					}
+					note(dedup.Do(ctx, d, call("Do"), effect("Do")))
+					looking := call("LookFirst")
+					looking.LookFirst = true
+					note(dedup.Do(ctx, d, looking, effect("LookFirst")))
+					note(dedup.DoStatement[ticket](ctx, d, call("DoStatement"), leave("DoStatement")))
+					for out := range dedup.DoBatch[ticket](ctx, d, slices.Values(both("DoBatch")), nil) {
+						note(out.Result, out.Err)
+					}
+					require.NoError(t, d.BeginFunc(ctx, func(tx pgx.Tx) error {
+						r, err := dedup.DoTx(ctx, d, tx, call("DoTx"), effect("DoTx"))
+						note(r, err)
+						return err
+					}), name)
+					if n == 1 {
+						require.Equal(t, first, at, name)
+					}
+					first = at
+				}
+				_, err := dedup.Do(ctx, d, dedup.Call{Scope: "acme", Tool: "create_ticket", Key: "Do", Args: "other"}, effect("Do"))
+				require.ErrorIs(t, err, dedup.ErrKeyReused, name)
+				status, err := d.Lookup(ctx, "acme", "create_ticket", "Do")
+				require.NoError(t, err, name)
+				require.Equal(t, first[0], status.CreatedAt, name)
+				freed, err := d.Reset(ctx, "acme", "create_ticket", "Do", dedup.ResetOptions{Reason: "wrong", CreatedAt: first[0]})
+				require.NoError(t, err, name)
+				require.True(t, freed, name)
+				b.exec(t, `UPDATE tool_dedup SET expires_at = now(), forget_at = now() WHERE key = 'DoTx'`)
+				var archived []time.Time
+				_, err = d.Sweep(ctx, &dedup.SweepOptions{Archive: func(_ context.Context, _ pgx.Tx, records []dedup.SweptRecord) error {
+					for _, r := range records {
+						archived = append(archived, r.CreatedAt)
+					}
+					return nil
+				}})
+				require.NoError(t, err, name)
+				require.Equal(t, first[len(first)-1:], archived, name)
+			}
 		})
 	}
 }

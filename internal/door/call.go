@@ -11,6 +11,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/guard"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // Turn is the message of a model that a call comes from.
@@ -76,7 +77,12 @@ func CheckRetention(d *dedup.Deduper, retention dedup.Retention) *dedup.InvalidE
 // by itself is not prevented, only found out: what it sent after that has taken effect. Of one that
 // has begun another transaction since nothing is seen.
 func Once(ctx context.Context, d *dedup.Deduper, tool string, opts pgx.TxOptions, effect dedup.Effect[json.RawMessage]) (text json.RawMessage, err error) {
-	err = pgx.BeginTxFunc(ctx, d.Pool(), opts, func(tx pgx.Tx) (err error) {
+	conn, err := d.Pool().Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	err = wire.InTx(ctx, conn.Conn(), opts, d.Options().CommitTimeout, func(tx pgx.Tx) (err error) {
 		running := guard.Enter(ctx, guard.Owner{}, tx)
 		defer running.Leave()
 		text, err = effect(running, tx)

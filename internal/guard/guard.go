@@ -397,7 +397,7 @@ func (e *guardedTx) swapped(ctx context.Context, started time.Time) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wire.RollbackTimeout)
 	defer cancel()
 	var now time.Time
-	err := conn.QueryRow(ctx, "SELECT pg_catalog.now()").Scan(&now)
+	err := conn.QueryRow(ctx, "SELECT (extract(epoch FROM pg_catalog.now()) * 1000000)::bigint").Scan(wire.Times(&now))
 	return err == nil && !now.Equal(started)
 }
 

@@ -33,7 +33,9 @@ func ReadOnly(ctx context.Context, db interface {
 	// A default of the role's could make a serializable one of it, which a standby refuses.
 	options := pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.ReadCommitted}
 	return pgx.BeginTxFunc(ctx, db, options, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL statement_timeout = %d", timeout.Milliseconds())); err != nil {
+		// In some modes pgx reads times and intervals as text, and takes no other style of them.
+		const styles = "SET LOCAL DateStyle = 'ISO'; SET LOCAL IntervalStyle = 'postgres'; "
+		if _, err := tx.Exec(ctx, styles+fmt.Sprintf("SET LOCAL statement_timeout = %d", timeout.Milliseconds()), pgx.QueryExecModeSimpleProtocol); err != nil {
 			return err
 		}
 		return fn(tx)

@@ -34,6 +34,9 @@ RETURNING 1)
 	}
 }
 
+// readWrite is how a transaction begins that is no call's.
+var readWrite = pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
+
 // IsOperation reports whether the identity is that of an effect outside of the database. A
 // role that may not read those has none.
 func (t *Table) IsOperation(ctx context.Context, conn *pgx.Conn, id Identity) (is bool, err error) {
@@ -46,13 +49,17 @@ func (t *Table) IsOperation(ctx context.Context, conn *pgx.Conn, id Identity) (i
 
 // Reset deletes the record that was created then, whatever its age, and writes that down in
 // the same statement, where there is an audit. It reports whether there was a record, and
-// whether that was written down.
-func (t *Table) Reset(ctx context.Context, conn *pgx.Conn, id Identity, createdAt time.Time, by Said) (freed, audited bool, err error) {
-	args := []any{id.Scope, id.Tool, id.Key, createdAt}
+// whether that was written down. Its COMMIT is waited for as long as limit.
+func (t *Table) Reset(ctx context.Context, conn *pgx.Conn, limit time.Duration, id Identity, createdAt time.Time, by Said) (freed, audited bool, err error) {
 	var records, lines int64
-	err = conn.QueryRow(ctx, t.reset.audited, append(args, by.Actor, by.Reason)...).Scan(&records, &lines)
-	if CannotAudit(err) {
-		err = conn.QueryRow(ctx, t.reset.plain, args...).Scan(&records, &lines)
+	free := func(sql string, args ...any) error {
+		return wire.InTx(ctx, conn, readWrite, limit, func(tx pgx.Tx) error {
+			return tx.QueryRow(ctx, sql, args...).Scan(&records, &lines)
+		})
+	}
+	args := []any{id.Scope, id.Tool, id.Key, createdAt}
+	if err = free(t.reset.audited, append(args, by.Actor, by.Reason)...); CannotAudit(err) {
+		err = free(t.reset.plain, args...)
 	}
 	return records > 0, lines > 0, MayNotAudit(err)
 }
@@ -78,9 +85,13 @@ func auditBroken(schema, table string) string {
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND outcome IN ('broken', 'claimed')`
 }
 
-// AuditBroken writes down that the record is broken, where there is an audit.
-func (t *Table) AuditBroken(ctx context.Context, conn *pgx.Conn, id *Identity, reason string) error {
-	_, err := conn.Exec(ctx, t.auditBroken, id.Scope, id.Tool, id.Key, Storable(reason))
+// AuditBroken writes down that the record is broken, where there is an audit. Its COMMIT is waited
+// for as long as limit.
+func (t *Table) AuditBroken(ctx context.Context, conn *pgx.Conn, limit time.Duration, id *Identity, reason string) error {
+	err := wire.InTx(ctx, conn, readWrite, limit, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, t.auditBroken, id.Scope, id.Tool, id.Key, Storable(reason))
+		return err
+	})
 	if CannotAudit(err) {
 		return nil
 	}

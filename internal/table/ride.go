@@ -52,8 +52,8 @@ func writesMany(table string) string {
 	return fmt.Sprintf(`INSERT INTO %s AS held %s
 SELECT r.scope, r.tool, r.key, r.fingerprint, r.arg_digests, CASE WHEN pg_catalog.now() = $1::timestamptz THEN 'done' END, r.result, %s
   FROM unnest($2::text[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::text[], $8::bigint[], $9::bigint[]) AS r (scope, tool, key, fingerprint, arg_digests, result, keep, forget)
-RETURNING scope, tool, key, created_at`, table, insertColumns,
-		times("(r.keep * interval '1 microsecond')", "(r.forget * interval '1 microsecond')"))
+RETURNING scope, tool, key, %s`, table, insertColumns,
+		times("(r.keep * interval '1 microsecond')", "(r.forget * interval '1 microsecond')"), Micros("created_at"))
 }
 
 // read reads the gate's answer and the rider's, and closes the pipeline.

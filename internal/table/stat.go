@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // statSQL are the statements of tool_dedup_stat.
@@ -23,7 +25,7 @@ func newStatSQL(schema string) statSQL {
 	// What a crash takes back are counts of its last moment.
 	unsynced := "(SELECT " + setLocal("synchronous_commit", "off") + ") AS unsynced"
 	return statSQL{
-		now: `SELECT pg_catalog.clock_timestamp()`,
+		now: `SELECT ` + Micros("pg_catalog.clock_timestamp()"),
 		// An answer that was lost is followed by the same rows again.
 		insert: fmt.Sprintf(`INSERT INTO %s (at, instance, tool, outcome, calls, seconds, waited)
 SELECT $1::timestamptz, $2::text, counted.tool, counted.outcome, counted.calls, counted.seconds, counted.waited
@@ -66,7 +68,7 @@ type Counts struct {
 
 // Now is the database's clock.
 func (t *Table) Now(ctx context.Context, conn *pgx.Conn) (now time.Time, err error) {
-	err = conn.QueryRow(ctx, t.stat.now).Scan(&now)
+	err = conn.QueryRow(ctx, t.stat.now).Scan(wire.Times(&now))
 	return now, err
 }
 

@@ -88,9 +88,9 @@ func newSweepSQL(table string, opts *Options, profile Profile) sweepSQL {
 	const archivedMatch = `t.scope = archived.scope AND t.tool = archived.tool AND t.key = archived.key`
 	return sweepSQL{
 		span: span(table, profile),
-		selectDue: fmt.Sprintf(`SELECT scope, tool, key, fingerprint, outcome, CASE WHEN $3::boolean THEN result END, created_at, expires_at, forget_at, forget_at <= pg_catalog.now()
+		selectDue: fmt.Sprintf(`SELECT scope, tool, key, %s, outcome, CASE WHEN $3::boolean THEN result END, %s, %s, %s, forget_at <= pg_catalog.now()
   FROM %s
- WHERE %s FOR UPDATE SKIP LOCKED`, table, inSpan("$4")),
+ WHERE %s FOR UPDATE SKIP LOCKED`, Hex("fingerprint"), Micros("created_at"), Micros("expires_at"), Micros("forget_at"), table, inSpan("$4")),
 		prepareSpan:    prepareSpan,
 		prepare:        prepared,
 		prepareArchive: []string{prepare(opts.idleTimeout()...)},
@@ -116,7 +116,7 @@ func span(table string, profile Profile) string {
         ORDER BY 1
         LIMIT $2::bigint`, table, examiner.DueExpression)
 	if !profile.Spread {
-		return `SELECT min(due), max(due), count(*), NULL::text[] FROM (` + next + `) batch`
+		return `SELECT ` + Micros("min(due)") + `, ` + Micros("max(due)") + `, count(*), NULL::text[] FROM (` + next + `) batch`
 	}
 	return fmt.Sprintf(`WITH batch AS (
 SELECT max(due) AS last FROM (`+next+`) next
@@ -125,10 +125,10 @@ SELECT scope, min(%[2]s) AS first, max(%[2]s) AS last, count(*) AS records
   FROM %[1]s
  WHERE %[2]s > $1::timestamptz AND %[2]s <= (SELECT last FROM batch)
  GROUP BY scope)
-SELECT min(first), max(last), sum(records)::bigint, array_agg(scope)
+SELECT %[4]s, %[5]s, sum(records)::bigint, array_agg(scope)
   FROM (SELECT found.*, pg_catalog.get_shard_id_for_distribution_column(%[3]s::regclass, scope) AS shard FROM found OFFSET 0) placed
  GROUP BY shard
- ORDER BY 1`, table, examiner.DueExpression, "'"+strings.ReplaceAll(table, "'", "''")+"'")
+ ORDER BY 1`, table, examiner.DueExpression, "'"+strings.ReplaceAll(table, "'", "''")+"'", Micros("min(first)"), Micros("max(last)"))
 }
 
 // Due finds the spans of the next records that are due after a moment, at most size of them:
@@ -143,10 +143,12 @@ func (t *Table) Due(ctx context.Context, conn *pgx.Conn, after pgtype.Timestampt
 		b.Queue(sql)
 	}
 	var s Span
+	var first, final *time.Time // NULL where nothing is due
 	records := 0
 	b.Queue(t.sweep.span, after, size).Query(func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, []any{&s.First, &s.Last, &s.Records, &s.Scopes}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{wire.MaybeTimes(&first), wire.MaybeTimes(&final), &s.Records, &s.Scopes}, func() error {
 			if s.Records > 0 {
+				s.First, s.Last = pgtype.Timestamptz{Time: *first, Valid: true}, pgtype.Timestamptz{Time: *final, Valid: true}
 				spans = append(spans, s)
 				records += s.Records
 			}

@@ -80,6 +80,22 @@ const MaxLocks = 256
 // insertColumns are the columns of a record.
 const insertColumns = `(scope, tool, key, fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at)`
 
+// Micros is SQL for a time as microseconds of Unix time, and Hex for a bytea in hex digits. So they
+// are the same number and text whatever DateStyle and bytea_output a session has, also where pgx
+// reads them as text.
+func Micros(time string) string { return "(extract(epoch FROM " + time + ") * 1000000)::bigint" }
+
+// Hex: see Micros.
+func Hex(bytes string) string { return "pg_catalog.encode(" + bytes + ", 'hex')" }
+
+// columns are those of a record, in the order of Seen.columns.
+func columns(of string) string {
+	return strings.Join([]string{
+		Hex(of + "fingerprint"), Hex(of + "arg_digests"), of + "outcome", of + "result",
+		Micros(of + "created_at"), Micros(of + "expires_at"), Micros(of + "forget_at"), Micros("pg_catalog.statement_timestamp()"),
+	}, ", ")
+}
+
 // onPrimary is a condition that holds on a primary, and raises 25006 on a standby: no function
 // may write there, and this one would. A primary does not come to it.
 const onPrimary = "\n WHERE CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.txid_current() > 0 ELSE true END"
@@ -92,6 +108,7 @@ const Primary = "SELECT 1" + onPrimary
 func New(opts Options) *Table {
 	name := pgx.Identifier{opts.Schema, "tool_dedup"}.Sanitize()
 	settings := opts.settings()
+	now := Micros("pg_catalog.now()")
 	const fresh = `pg_catalog.current_setting('transaction_isolation') = 'read committed'`
 	profile := ProfileOf(opts.Engine)
 	t := &Table{
@@ -100,24 +117,24 @@ func New(opts Options) *Table {
 		begin: wire.NewBegin(opts.Isolation), beginLook: wire.NewBegin(pgx.ReadCommitted),
 		rollback: wire.NewQuery("rollback"), Commit: wire.NewQuery("commit"),
 
-		lock:     wire.NewQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), pg_catalog.now(), ` + settings + `, 1::bigint, true` + onPrimary),
+		lock:     wire.NewQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), ` + now + `, ` + settings + `, 1::bigint, true` + onPrimary),
 		lockWait: wire.NewQuery(`SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)`),
-		lockCapped: wire.NewQuery(fmt.Sprintf(`SELECT CASE WHEN held.n < %d THEN pg_catalog.pg_try_advisory_xact_lock($1::bigint) ELSE true END, pg_catalog.now(),
+		lockCapped: wire.NewQuery(fmt.Sprintf(`SELECT CASE WHEN held.n < %d THEN pg_catalog.pg_try_advisory_xact_lock($1::bigint) ELSE true END, `+now+`,
        pg_catalog.set_config('tool_dedup.locks', (held.n + 1)::text, true), held.n + 1, `+fresh+`
   FROM (SELECT COALESCE(NULLIF(pg_catalog.current_setting('tool_dedup.locks', true), ''), '0')::bigint AS n) held`+onPrimary, MaxLocks)),
 		// Shared: those who only look must not take each other for a twin.
-		lockLook:    wire.NewQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock_shared($1::bigint), pg_catalog.now()` + onPrimary),
-		setUp:       wire.NewQuery(`SELECT true, pg_catalog.now(), ` + settings + `, 1::bigint, true` + onPrimary),
-		join:        wire.NewQuery(`SELECT true, pg_catalog.now(), '', 1::bigint, ` + fresh + onPrimary),
+		lockLook:    wire.NewQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock_shared($1::bigint), ` + now + onPrimary),
+		setUp:       wire.NewQuery(`SELECT true, ` + now + `, ` + settings + `, 1::bigint, true` + onPrimary),
+		join:        wire.NewQuery(`SELECT true, ` + now + `, '', 1::bigint, ` + fresh + onPrimary),
 		primary:     wire.NewQuery(Primary),
 		lockTimeout: newLockTimeoutSQL(profile),
 
-		lookUp: wire.NewQuery(fmt.Sprintf(`SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at, pg_catalog.statement_timestamp()
+		lookUp: wire.NewQuery(fmt.Sprintf(`SELECT %s
   FROM %s
- WHERE scope = $1::text AND tool = $2::text AND key = $3::text`, name)),
-		lookUpAll: wire.NewQuery(fmt.Sprintf(`SELECT wanted.n, r.fingerprint, r.arg_digests, r.outcome, r.result, r.created_at, r.expires_at, r.forget_at, pg_catalog.statement_timestamp()
+ WHERE scope = $1::text AND tool = $2::text AND key = $3::text`, columns(""), name)),
+		lookUpAll: wire.NewQuery(fmt.Sprintf(`SELECT wanted.n, %s
   FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS wanted (scope, tool, key, n)
-  JOIN %s AS r ON r.scope = wanted.scope AND r.tool = wanted.tool AND r.key = wanted.key%s`, name, profile.ofScopes("r.", "$1"))),
+  JOIN %s AS r ON r.scope = wanted.scope AND r.tool = wanted.tool AND r.key = wanted.key%s`, columns("r."), name, profile.ofScopes("r.", "$1"))),
 
 		insert: wire.NewQuery(writes(name, "")),
 		claim: wire.NewQuery(fmt.Sprintf(`INSERT INTO %s %s
@@ -127,7 +144,7 @@ ON CONFLICT DO NOTHING`, name, insertColumns, times("$6", "$7"))),
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= pg_catalog.statement_timestamp()`, name)),
 		gate: wire.NewQuery(gate("NOT pg_catalog.pg_try_advisory_xact_lock($4::bigint)", fmt.Sprintf("SELECT FROM %s WHERE scope = $1::text AND tool = $2::text AND key = $3::text", name))),
 		many: manySQL{
-			lock: wire.NewQuery(`SELECT pg_catalog.now(), ` + settings + `, COALESCE((SELECT string_agg(wanted.n::text, ' ') FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (lock, n) WHERE NOT pg_catalog.pg_try_advisory_xact_lock(wanted.lock)), '')` + onPrimary),
+			lock: wire.NewQuery(`SELECT ` + now + `, ` + settings + `, COALESCE((SELECT string_agg(wanted.n::text, ' ') FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (lock, n) WHERE NOT pg_catalog.pg_try_advisory_xact_lock(wanted.lock)), '')` + onPrimary),
 			gate: wire.NewQuery(gate("EXISTS (SELECT FROM unnest($4::bigint[]) AS wanted (lock) WHERE NOT pg_catalog.pg_try_advisory_xact_lock(wanted.lock))",
 				fmt.Sprintf(`SELECT FROM unnest($1::text[], $2::text[], $3::text[]) AS wanted (scope, tool, key)
                            JOIN %s AS r ON r.scope = wanted.scope AND r.tool = wanted.tool AND r.key = wanted.key`, name))),
@@ -182,7 +199,7 @@ func (o *Options) idleTimeout() []string {
 func writes(table, onConflict string) string {
 	return fmt.Sprintf(`INSERT INTO %s AS held %s
 VALUES ($1::text, $2::text, $3::text, $5::bytea, $6::bytea, CASE WHEN pg_catalog.now() = $4::timestamptz THEN $7::text END, $8::text, %s)%s
-RETURNING created_at`, table, insertColumns, times("$9", "$10"), onConflict)
+RETURNING %s`, table, insertColumns, times("$9", "$10"), onConflict, Micros("held.created_at"))
 }
 
 // times are the times of a record that is written now. statement_timestamp(), not now():

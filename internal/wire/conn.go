@@ -36,6 +36,8 @@ type Conn struct {
 	pipeline Pipeline
 	// undescribed is true when pgx sends arguments without asking what they are to be.
 	undescribed bool
+	// secret is a copy of the key of cancel requests. ShieldCommit makes it.
+	secret []byte
 }
 
 // connKey is where a connection's Conn is kept, for as long as it lives.

@@ -19,8 +19,9 @@ const (
 	NotCommitted
 )
 
-// Commit reads the answer to COMMIT, which ends the pipeline, and closes it.
+// Commit reads the answer to COMMIT, which ends a pipeline that SendUncancelled has sent, and closes it.
 func (p *Pipeline) Commit(pg *pgconn.PgConn) (Outcome, error) {
+	defer p.conn.unshield()
 	tag := p.Exec()
 	before := p.err != nil && p.answered < len(p.ignored)-1
 	err := p.Close()

@@ -132,9 +132,10 @@ func (p *Pipeline) Send(ctx context.Context) {
 	}
 }
 
-// SendUncancelled is Send for a COMMIT, which the end of ctx must not cut. Its values are for
-// tracers, which only pgx's batches know.
+// SendUncancelled is Send for a COMMIT, whose answer Commit reads. Neither the end of ctx nor a
+// cancel request cuts it. The values of ctx are for tracers, which only pgx's batches know.
 func (p *Pipeline) SendUncancelled(ctx context.Context) {
+	p.conn.shield()
 	if p.batch != nil {
 		p.Send(context.WithoutCancel(ctx))
 	} else {
@@ -379,30 +380,24 @@ func appendArray(b []byte, n int, element uint32) []byte {
 
 func appendInt64(b []byte, n int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(n)) }
 
-// sum reads a bytea of 32 bytes.
-type sum [32]byte
-
-// ScanBytes implements [pgtype.BytesScanner].
-func (s *sum) ScanBytes(v []byte) error {
-	if len(v) != len(s) {
-		return fmt.Errorf("a fingerprint of %d bytes, which this version of the library has not written", len(v))
-	}
-	copy(s[:], v)
-	return nil
-}
-
 // pgxDests are destinations as pgx takes them.
 func pgxDests(dest []any) []any {
 	dest = slices.Clone(dest)
 	for i, d := range dest {
-		if s, ok := d.(*[32]byte); ok {
-			dest[i] = (*sum)(s)
+		switch d := d.(type) {
+		case *[32]byte:
+			dest[i] = (*sum)(d)
+		case *[]byte:
+			dest[i] = (*digits)(d)
+		case *time.Time:
+			dest[i] = (*micros)(d)
 		}
 	}
 	return dest
 }
 
-// scanRow reads the columns of a row from the wire's binary format.
+// scanRow reads the columns of a row from the wire's binary format. A time is a number and a bytea
+// is text there, as [Times] and [Digits] have them.
 func scanRow(values [][]byte, dest []any) error {
 	if len(values) != len(dest) {
 		return fmt.Errorf("dedup: the server has sent %d columns and not %d", len(values), len(dest))
@@ -432,11 +427,7 @@ func scanValue(v []byte, dest any) error {
 		}
 	case *time.Time:
 		if size == 8 {
-			n := int64(binary.BigEndian.Uint64(v))
-			if n == math.MaxInt64 || n == math.MinInt64 {
-				return errors.New("an infinite time")
-			}
-			*d = time.UnixMicro(n + postgresEpoch)
+			*d = time.UnixMicro(int64(binary.BigEndian.Uint64(v)))
 			return nil
 		}
 	case *string:
@@ -448,10 +439,9 @@ func scanValue(v []byte, dest any) error {
 		*d = pgtype.Text{String: string(v), Valid: v != nil}
 		return nil
 	case *[]byte:
-		*d = slices.Clone(v)
-		return nil
+		return (*digits)(d).scan(v)
 	case *[32]byte:
-		return (*sum)(d).ScanBytes(v)
+		return (*sum)(d).scan(v)
 	}
 	return fmt.Errorf("%d bytes for %T", size, dest)
 }

@@ -29,7 +29,8 @@ func TestParams(t *testing.T) {
 		new(int64(-1 << 63)), new(int64(0)), new(int64(1<<63 - 1)), new(at), new(at.AddDate(1000, 0, 0)),
 		new(time.Duration(1999)), new(2*(100*365*24*time.Hour) + time.Microsecond),
 	}
-	const text = `SELECT $1::text, $2::text, $3::text, $4::bytea IS NULL, $5::bytea, $6::bytea, $7::bigint, $8::bigint, $9::bigint, $10::timestamptz, $11::timestamptz,
+	const text = `SELECT $1::text, $2::text, $3::text, $4::bytea IS NULL, encode($5::bytea, 'hex'), encode($6::bytea, 'hex'), $7::bigint, $8::bigint, $9::bigint,
+		(extract(epoch FROM $10::timestamptz) * 1000000)::bigint, (extract(epoch FROM $11::timestamptz) * 1000000)::bigint,
 		(extract(epoch FROM $12::interval) * 1000000)::bigint, (extract(epoch FROM $13::interval) * 1000000)::bigint`
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
 		t.Run(mode.String(), func(t *testing.T) {
