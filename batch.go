@@ -44,24 +44,23 @@ const (
 // DoBatch is DoStatement for many calls: a bulk job, or all the tool calls of one
 // turn. Size calls at a time share two round trips and one commit, in which they
 // are sorted by identity. Each is on its own for all that: a call that fails, was
-// made before or is in flight tablesByDatabase is set apart, the others go without it,
+// made before or is in flight elsewhere is set apart, the others go without it,
 // and every one gets the answer that DoStatement would give it. For all or nothing call
 // [DoTx] in a loop inside [Deduper.BeginFunc].
 //
-// A part of calls is looked up in the trip that runs it: the statement of a call that was
-// made before does not run, unless it races with the first. Where a call fails, others that
-// shared its transaction are undone with it, and run again.
+// The trip that runs a part's statements looks its calls up: the statement of a call that was made
+// before does not run, unless it races with the first. If a call fails, others that shared its
+// transaction are rolled back with it, and run again.
 //
 // When a call has used up Options.Retry without a transaction that could be opened,
-// those taken with it that are still to run get its error, ErrAttemptsExhausted, and
-// make no attempts of their own.
+// those taken with it that are still to run get its error, ErrAttemptsExhausted, without attempts.
 //
 // On servers other than plain PostgreSQL the records of Size calls are looked up in one round trip, and each call
 // without one is a transaction of its own.
 //
 // Calls are taken from the iterator as outcomes are ranged over, in its order,
-// and nothing runs before. A loop that is left early may leave up to Size calls
-// that have run and whose outcomes nobody saw; with the same keys they are
+// and nothing runs before. After a loop that is left early up to Size calls may
+// have run whose outcomes were not yielded; with the same keys they are
 // replays. When ctx ends, the calls taken so far get its error, and no more are
 // taken. A key that comes twice is one call and a replay of it.
 //

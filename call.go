@@ -20,11 +20,11 @@ type Call struct {
 	// taken from the authenticated caller and never from the tool's arguments.
 	// One scope never sees another's results.
 	Scope string
-	// Tool is the tool's stable name, chosen by its author. Renaming it makes
-	// every earlier call unknown.
+	// Tool is the tool's stable name, chosen by its author. A tool with another name is another
+	// tool: its earlier calls are not found.
 	Tool string
-	// Key names the intent. Made once, where the intent is formed, and the same
-	// on every retry; see KeyFromToolCall, KeyFromIntent and NewKey.
+	// Key names the intent. It is made once, when the intent is formed, and is the same on every
+	// retry; see KeyFromToolCall, KeyFromIntent and NewKey.
 	Key string
 	// Args are the arguments: a json.RawMessage, or a value that is compared as encoding/json
 	// writes it (see [FingerprintOf]). Fields that it leaves out are not compared. Times are
@@ -35,18 +35,18 @@ type Call struct {
 	// Retention overrides Options.Retention in the fields that are not zero.
 	Retention Retention
 	// MaxWait overrides Options.MaxWait where it is not zero; negative means
-	// 5 ms, after which somebody who only looks is gone. For no limit
-	// where Options.MaxWait sets one, take [math.MaxInt64].
+	// 5 ms. [math.MaxInt64] is no limit, if Options.MaxWait sets one.
 	MaxWait time.Duration
-	// StoreErrors records every error of the effect as if it were wrapped by [Final], but
-	// for those that are wrapped by [NotFinal], transient database errors, context errors and
-	// what the library itself objects to: the effect's use of its transaction, an unusable
-	// result. Default false: an error rolls back, nothing is stored, and the next try runs.
+	// StoreErrors records every error of the effect as if it were wrapped by [Final], except
+	// errors that are wrapped by [NotFinal], transient database errors, context errors and
+	// the library's own objections to the effect's use of its transaction or to its result. Default
+	// false: an error rolls back, nothing is stored, and the next try runs.
 	StoreErrors bool
 
-	// LookFirst looks the record up before anything else, in one round trip and
-	// outside a transaction. Set it where a replay is likely, on a second try for
-	// one: a replay costs one round trip then, and a first call one more.
+	// LookFirst looks the record up before anything else, in one round trip and outside a
+	// transaction. Set it if a replay is likely, as on a second try: a replay costs one round trip
+	// then, and a first call one more. DoTx ignores it, because its look-up must see the caller's
+	// transaction.
 	LookFirst bool
 }
 

@@ -17,12 +17,12 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// Effect is what a tool does: its writes on the transaction that it is handed.
+// Effect runs a tool's writes on tx.
 //
-// It may be run more than once for one call; all its runs but one are rolled
-// back. So everything that it does must go through tx, and it must not keep tx,
-// or anything got from it, after it has returned. It ends the transaction by
-// returning: nil commits, an error rolls back and is returned to the caller.
+// It may run more than once for one call; all runs but one are rolled back. So every write must go
+// through tx. The effect must not keep tx, or anything it got from tx, such as a Conn or LargeObjects,
+// after it has returned: these act in another call's transaction then. It ends the transaction by
+// returning: nil commits; an error rolls back and is returned to the caller.
 //
 // An error that is, or wraps, the answer of another call, such as the ErrRefused of a
 // DoTx inside the effect, is an error like any other: it is rolled back, and recorded only with Call.StoreErrors.
@@ -45,9 +45,9 @@ type Effect[R any] func(ctx context.Context, tx pgx.Tx) (R, error)
 // A panic of the effect is raised again after the rollback. The errors are
 // listed in the package documentation.
 //
-// An effect that calls Do must give it the context that it was handed: the answer is
-// [ErrInvalid] then. With another context nobody can see that the call is its own
-// twin, and it waits for itself for as long as that context and MaxWait allow.
+// A Do inside an effect is refused with [ErrInvalid] if it gets the effect's context. With another
+// context the library cannot see the nesting: a call of the same identity waits for itself for as long
+// as that context and MaxWait allow.
 func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (result Result[R], err error) {
 	ctx, c := startCall(ctx, d, "Do", &call)
 	defer c.span.abandon()
@@ -63,9 +63,9 @@ func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (re
 	return result, c.end(err)
 }
 
-// recordedEffect makes of an effect what an attempt runs: it turns the result into the
-// text to record. The text is read back at once: that proves, before COMMIT, that it can
-// be replayed, and gives the first caller what all others will get.
+// recordedEffect wraps an effect for an attempt: it encodes the result into the text to record. It
+// decodes the text at once. That proves, before COMMIT, that it can be replayed, and gives the first
+// caller the value that all others will get.
 func recordedEffect[R any](d *Deduper, effect Effect[R], value *R) effectFunc {
 	return func(ctx context.Context, tx pgx.Tx) (string, error) {
 		got, err := effect(ctx, tx)
@@ -93,11 +93,11 @@ type Deduper struct {
 	opts    Options
 	flights flights
 	stats   stats
-	// tables has the statements for the engine on which the pool's table is; before that is
-	// found out, those that suit every engine.
+	// tables holds the statements for the engine of the pool's table. Before the examination they are
+	// statements that suit every engine.
 	tables atomic.Pointer[table.Table]
-	// examined is true when the pool's table was found to decide races. home is its database.
-	// tablesByDatabase has the *table.Table of each other database that a caller's transaction was in.
+	// examined is true once the pool's table was found to decide races. home names its database.
+	// tablesByDatabase holds the *table.Table of each other database that a caller's transaction was in.
 	examined         atomic.Bool
 	home             string
 	tablesByDatabase sync.Map
@@ -105,9 +105,8 @@ type Deduper struct {
 
 // New returns a Deduper that keeps its records in the tool_dedup table of
 // pool's database. It sends nothing; call migrations.Check at start-up to find
-// out whether the table is there and sound. A Deduper's first call looks for
-// itself whether the table can decide races at all, which is its one extra round
-// trip. A nil opts means the defaults. The error is an [ErrInvalid].
+// out whether the table is there and sound. A Deduper's first call examines
+// whether the table can decide races, which takes one extra round trip. A nil opts means the defaults. The error is an [ErrInvalid].
 func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
 	if pool == nil {
 		return nil, &InvalidError{What: "option", Field: "pool", Missing: true, Reason: "must not be nil"}
@@ -186,8 +185,8 @@ func (d *Deduper) checkTable(ctx context.Context, conn *pgx.Conn) error {
 	return d.examineHome(ctx, conn)
 }
 
-// findEngine finds out on which engine the pool's table is, unless that is known. What is wrong
-// with the table does not matter here.
+// findEngine finds out the engine of the pool's table, unless it is known. Problems of the table do not
+// matter here.
 func (d *Deduper) findEngine(ctx context.Context, conn *pgx.Conn) error {
 	if d.table().Engine() != examiner.Unknown {
 		return nil
@@ -216,8 +215,8 @@ func (d *Deduper) examineHome(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// checkTableOf is checkTable for the connection of a caller's transaction, which may be in another
-// database than the pool's connections: then that is examined once.
+// checkTableOf is checkTable for the connection of a caller's transaction. If that is in another database
+// than the pool's connections, the other database is examined once.
 func (d *Deduper) checkTableOf(ctx context.Context, on *wire.Conn) (*table.Table, error) {
 	home, conn := on.Home(), on.Conn()
 	if home == d.home {
@@ -234,8 +233,8 @@ func (d *Deduper) checkTableOf(ctx context.Context, on *wire.Conn) (*table.Table
 	return found, err
 }
 
-// examine finds out on which engine a table is and what is wrong with it. A table that cannot keep
-// the promise comes with an ErrSchema; with any other error there is none.
+// examine finds out the engine and the problems of a table. It returns a table that cannot keep the
+// promise with an ErrSchema, and no table with any other error.
 func (d *Deduper) examine(ctx context.Context, conn *pgx.Conn) (found *table.Table, err error) {
 	x, err := examiner.Examine(ctx, conn, d.opts.Schema)
 	if err != nil {
@@ -253,17 +252,17 @@ func (d *Deduper) reexamine() {
 	d.tablesByDatabase.Clear()
 }
 
-// lookFunc is one of the table's ways to look outside a transaction.
+// lookFunc is a method of the table that looks outside a transaction.
 type lookFunc func(*table.Table, context.Context, *wire.Conn, *table.Entry, *table.Seen) error
 
-// look takes a connection for one look and gives it back. An error says why the context has
-// ended, where it has.
+// look takes a connection for one look and gives it back. If the context has ended, the error has its
+// cause.
 func (d *Deduper) look(ctx context.Context, e *table.Entry, seen *table.Seen, look lookFunc) error {
 	return d.onConn(ctx, func(on *wire.Conn) error { return look(d.table(), ctx, on, e, seen) })
 }
 
-// onConn looks on a connection of the pool, and on another one where what was prepared on that has
-// been discarded.
+// onConn looks on a connection of the pool. If that connection's prepared statements are gone, it looks
+// on another one.
 func (d *Deduper) onConn(ctx context.Context, look func(*wire.Conn) error) error {
 	once := func() error {
 		conn, err := d.acquire(ctx)
@@ -287,8 +286,8 @@ func (d *Deduper) onConn(ctx context.Context, look func(*wire.Conn) error) error
 	return err
 }
 
-// acquire takes a connection whose session can be relied on. Those that somebody
-// has made unusable for everybody are closed, and the pool makes new ones.
+// acquire takes a connection with a usable session. It closes connections whose client_encoding was
+// changed; the pool makes new ones.
 func (d *Deduper) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	for unusable := int32(0); ; unusable++ {
 		conn, err := d.pool.Acquire(ctx)
@@ -301,21 +300,20 @@ func (d *Deduper) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 		}
 		_ = conn.Conn().Close(ctx)
 		conn.Release()
-		if unusable > d.pool.Stat().MaxConns() { // new ones are no better
+		if unusable > d.pool.Stat().MaxConns() { // new connections are not usable either
 			return nil, err
 		}
 	}
 }
 
-// release rolls back whatever is open on conn and gives it to the pool, which
-// closes it when it is not clean.
+// release rolls back an open transaction and gives conn to the pool, which closes it if it is not clean.
 func (d *Deduper) release(ctx context.Context, conn *pgxpool.Conn) {
 	wire.Rollback(ctx, conn.Conn())
 	conn.Release()
 }
 
-// explained is err as cleaned returns it, and says more of a missing table or privilege, and of
-// a standby.
+// withHint redacts err and adds a hint for common set-up errors: a missing table, a missing privilege, a
+// standby.
 func (d *Deduper) withHint(err error) error {
 	switch wire.SQLState(err) {
 	case wire.CodeUndefinedTable:

@@ -12,8 +12,8 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// annotate returns an error as the call of an identity answers it: with the call's names, where it is
-// the library's. The effect's errors stay as they are, and so do refusals.
+// annotate adds the call's names to the library's errors. The effect's errors and refusals stay as they
+// are.
 func annotate(of table.Identity, err error) error {
 	switch typed := err.(type) {
 	case nil, *toolError, *RefusedError:
@@ -51,9 +51,9 @@ func (e *toolError) Error() string {
 // Unwrap returns the error without the name.
 func (e *toolError) Unwrap() error { return e.err }
 
-// effectError is an error of an effect, or of a statement in its place, and not of the
-// library. It hides the answers of other calls in it: an effect that returns the ErrRefused
-// of a DoTx inside it has failed, and has not refused.
+// effectError marks an error of an effect or of a caller's statement. It hides the answers of other
+// calls in it: an effect that returns the ErrRefused of a DoTx inside it has failed, and has not
+// refused.
 type effectError struct{ err error }
 
 // byEffect marks an error as the effect's.
@@ -64,7 +64,7 @@ func byEffect(err error) error {
 	return &effectError{err}
 }
 
-// effectsOwn returns an effect's error as the effect returned it, and any other as it is.
+// effectsOwn returns an effect's error without its mark, and any other error as it is.
 func effectsOwn(err error) error {
 	if marked, ok := err.(*effectError); ok {
 		return marked.err
@@ -72,8 +72,8 @@ func effectsOwn(err error) error {
 	return err
 }
 
-// withoutAnswers returns an effect's error as callers get it: errors.Is finds none of the
-// answers of a call inside the effect in it.
+// withoutAnswers returns an effect's error as callers get it: errors.Is does not find the answer of a
+// call inside the effect.
 func withoutAnswers(err error) error {
 	for _, answer := range answers() {
 		if errors.Is(err, answer) {
@@ -83,7 +83,7 @@ func withoutAnswers(err error) error {
 	return err
 }
 
-// answers are those that a call has, and that an effect's error can be of another call.
+// answers returns the errors that are answers of a call.
 func answers() [9]error {
 	return [...]error{
 		ErrInFlight, ErrOutcomeUnknown, ErrAttemptsExhausted, ErrRestartTx, ErrRefused, ErrExpired, ErrKeyReused, ErrBroken, ErrSchema,
@@ -93,7 +93,7 @@ func answers() [9]error {
 // Error implements error.
 func (e *effectError) Error() string { return e.err.Error() }
 
-// Is reports what the effect's error is, but for answers.
+// Is is [errors.Is] of the effect's error, except for answers.
 func (e *effectError) Is(target error) bool {
 	for _, answer := range answers() {
 		if target == answer {
@@ -103,7 +103,7 @@ func (e *effectError) Is(target error) bool {
 	return errors.Is(e.err, target)
 }
 
-// As finds what the effect's error holds, but for answers.
+// As is [errors.As] of the effect's error, except for answers.
 func (e *effectError) As(target any) bool {
 	switch target.(type) {
 	case **Error, **RefusedError:
@@ -112,7 +112,7 @@ func (e *effectError) As(target any) bool {
 	return errors.As(e.err, target)
 }
 
-// joinErr returns err, and what else went wrong beside it.
+// joinErr returns err with another error that followed it.
 func joinErr(err, other error) error {
 	switch {
 	case err == nil:
@@ -135,7 +135,7 @@ func contextError(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// withContext adds the end of ctx to err where err does not hold it already.
+// withContext adds the context's error to err, unless err has it.
 func withContext(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(err, ctx.Err()) && errors.Is(err, cause) {
 		return err
@@ -143,8 +143,8 @@ func withContext(ctx context.Context, err error) error {
 	return fmt.Errorf("dedup: %w: %w", contextError(ctx), err)
 }
 
-// cleaned returns err, or the server's error in it without the row's values. It
-// is for errors of the library's own statements.
+// cleaned returns err. If it wraps a server's error that quotes the row's values, cleaned returns that
+// error without them. It is for errors of the library's own statements.
 func cleaned(err error) error {
 	var server *pgconn.PgError
 	if errors.As(err, &server) && redacts(server) {
@@ -166,7 +166,7 @@ func redacted(err *pgconn.PgError) *pgconn.PgError {
 	return &clean
 }
 
-// hintPooler adds to an error that a transaction pooler causes what to do.
+// hintPooler adds a hint to an error that a transaction pooler causes.
 func hintPooler(err error) error {
 	if state := wire.SQLState(err); state == wire.CodePreparedExists || state == wire.CodePreparedMissing {
 		return fmt.Errorf("behind a transaction pooler that does not track prepared statements (PgBouncer before 1.21) set default_query_exec_mode to exec or cache_describe: %w", err)

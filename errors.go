@@ -211,7 +211,7 @@ func readOnlyTx(err error) *InvalidError {
 const errorPrefix = "dedup: "
 
 // IsRetryable reports whether calling again with the same key may give the
-// answer: the call is in flight tablesByDatabase, its outcome is unknown, it met only
+// answer: the call is in flight elsewhere, its outcome is unknown, it met only
 // transient faults, or its context ended too early. It is false for answers
 // (refused, expired, reused) and for misuse.
 func IsRetryable(err error) bool {

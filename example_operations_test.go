@@ -78,7 +78,7 @@ func archive(ctx context.Context, tx pgx.Tx, batch []dedup.SweptRecord) error {
 }
 
 // Sweep drops results that have expired, which leaves tombstones, and deletes
-// tombstones whose time is over. Before that, the hook can keep them tablesByDatabase.
+// tombstones whose time is over. Before that, the hook can keep them elsewhere.
 func ExampleDeduper_Sweep() {
 	ctx := context.Background()
 	pool, done := exampleDatabase(`CREATE TABLE answered (scope text, tool text, key text, result text, at timestamptz)`)

@@ -71,7 +71,7 @@ type RefusedError struct {
 	CreatedAt time.Time
 
 	err error
-	in  *pgx.Conn // in whose transaction DoTx has found or left the record; nil tablesByDatabase
+	in  *pgx.Conn // the transaction's connection, if DoTx found or wrote the record; else nil
 }
 
 // Error implements error.

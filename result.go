@@ -33,8 +33,8 @@ type Result[R any] struct {
 	// is replayed. The database's clock. In DoTx they are what will be
 	// committed with the caller's transaction.
 	CreatedAt, ExpiresAt time.Time
-	// Waited is the time spent waiting for a twin, zero when there was none.
-	// DoTx waits inside Postgres, and its wait is not known.
+	// Waited is the time spent waiting for a twin, zero if there was none. In DoTx it is the time for
+	// which the record's statement waited; a wait for the lock, inside Postgres, is not measured.
 	Waited time.Duration
 	// Attempts counts this call's attempts, those that got no connection too. One that
 	// only met a twin at its start is not counted; 0 when the answer was taken over from a twin

@@ -83,7 +83,7 @@ type CallEndData struct {
 	// Attempts is as in Result.
 	Attempts int
 	// Duration is the time from TraceCallStart to here, and Waited the part of it that was
-	// spent waiting for a twin. DoTx waits inside Postgres, and its wait is not known.
+	// spent waiting for a twin, as Result.Waited has it.
 	Duration, Waited time.Duration
 	// CreatedAt is when the record was written that answers the call, by the database's
 	// clock, and zero where there is none. Age is the time since then; 0 for an effect that

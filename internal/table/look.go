@@ -55,9 +55,9 @@ func names(entries []*Entry) (scopes, tools, keys []string) {
 	return scopes, tools, keys
 }
 
-// Peek looks outside a transaction of the caller's, in one round trip. What it says of a
-// record is final; that the identity is free is a hint. Where calls claim a claim cannot be
-// seen: a twin in flight looks free, and the attempt that follows finds it busy.
+// Peek looks outside a transaction, in one round trip. A record that it finds is final; a free identity
+// is a hint. If calls claim, Peek does not see a claim: a twin in flight looks free, and the attempt that
+// follows finds it busy.
 //
 // The look-up's snapshot is younger than the lock, whatever isolation level is the
 // session's default.
@@ -80,8 +80,8 @@ func (t *Table) Peek(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) erro
 	return err
 }
 
-// Probe is Peek for those who must see a twin in flight even where that costs more: where
-// calls claim it claims, and leaves the transaction to be rolled back.
+// Probe is Peek that also sees a twin in flight if calls claim: it claims then, and leaves the
+// transaction to be rolled back.
 func (t *Table) Probe(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
 	if !t.Profile.Claims {
 		return t.Peek(ctx, on, e, s)
@@ -94,26 +94,25 @@ func (t *Table) Probe(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) err
 	return t.openClaim(ctx, on, p, t.setUp, e, RowTimeout, s)
 }
 
-// TryClaim finds out whether a twin has the identity's row without having its lock. It
-// claims the identity, and leaves the transaction to be rolled back. Busy is a twin. Whoever
-// has locked the table, or a record that may be forgotten, is an error: a DELETE in front of
-// the claim meets those, and no twin.
+// TryClaim finds out whether a twin has the identity's row but not its lock. It claims the identity, and
+// leaves the transaction to be rolled back. Busy is a twin. A lock on the table, or on a record that may
+// be forgotten, is an error: the DELETE in front of the claim meets these, and no twin.
 func (t *Table) TryClaim(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
 	p := on.Pipeline()
 	p.Begin(&t.beginLook)
 	return t.tryClaim(ctx, on, p, e, s)
 }
 
-// TryClaimIn is TryClaim behind a savepoint in a caller's transaction, however old that one's
-// snapshot is. The caller rolls back where Marked says that the savepoint is set.
+// TryClaimIn is TryClaim behind a savepoint in a caller's transaction. A claim meets whatever is committed,
+// however old the transaction's snapshot is. The caller rolls back if Marked is true.
 func (t *Table) TryClaimIn(ctx context.Context, on *wire.Conn, savepoint string, e *Entry, s *Seen) error {
 	p := on.Pipeline()
 	p.Ignore(wire.Query{Text: "savepoint " + savepoint})
 	return t.tryClaim(ctx, on, p, e, s)
 }
 
-// tryClaim takes two round trips, because a statement may have to be prepared, and to prepare
-// one waits for a lock on its table. begin has the statement that begins.
+// tryClaim takes two round trips: preparing a statement waits for a lock on its table, so the limit must
+// be set before. begin holds the statement that begins.
 func (t *Table) tryClaim(ctx context.Context, on *wire.Conn, begin *wire.Pipeline, e *Entry, s *Seen) error {
 	t.startLimit(begin, RowTimeout)
 	begin.Send(ctx)

@@ -10,8 +10,8 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// Open begins a transaction on a connection and looks, in one round trip, in which a rider may
-// ride. Whatever it returns, the caller rolls the connection back unless it commits.
+// Open begins a transaction and looks the identity up in one round trip, with which a rider may ride.
+// The caller rolls back, whatever Open returns, unless it commits.
 func (t *Table) Open(ctx context.Context, on *wire.Conn, e *Entry, s *Seen, r *Rider) error {
 	if err := on.Prepare(ctx, t.usual...); err != nil {
 		return err
@@ -55,9 +55,9 @@ func (t *Table) OpenIn(ctx context.Context, on *wire.Conn, savepoint string, e *
 	return err
 }
 
-// openLock takes the identity's advisory lock and looks up. The lock spares a twin an effect
-// that would be rolled back, and shows that a twin is in flight; the primary key is what
-// decides. A record that is found wins over a lock that is not: its transaction has ended.
+// openLock takes the identity's advisory lock and looks up. The lock spares a twin an effect that would be
+// rolled back, and shows that a twin is in flight; the primary key decides. If there is a record and the
+// lock is not free, the record counts: its transaction has ended.
 func (t *Table) openLock(ctx context.Context, p *wire.Pipeline, lock wire.Query, e *Entry, s *Seen, r *Rider) (err error) {
 	p.Queue(lock, &e.Lock)
 	p.Queue(t.lookUp, &e.Scope, &e.Tool, &e.Key)
@@ -86,8 +86,8 @@ func (s *Seen) send(ctx context.Context, p *wire.Pipeline) {
 	s.Tx = p.Tx()
 }
 
-// waitForLock waits for the lock inside Postgres. The look-up is a statement of its own: its
-// snapshot must be younger than the lock.
+// waitForLock waits for the lock inside Postgres. The look-up is another statement, because its snapshot
+// must be younger than the lock.
 func (t *Table) waitForLock(ctx context.Context, on *wire.Conn, e *Entry, limit time.Duration, s *Seen) error {
 	p := on.Pipeline()
 	t.startLimit(p, limit)
@@ -104,9 +104,8 @@ func (t *Table) waitForLock(ctx context.Context, on *wire.Conn, e *Entry, limit 
 	}
 }
 
-// forgetRecord makes room for a new record before the effect is run, so that somebody who
-// holds the old row is met before it and not after. That is no twin, which would hold the
-// lock, but a sweep or a reset.
+// forgetRecord deletes a record that may be forgotten, before the effect runs: a sweep or a reset that
+// holds the row is met before the effect and not after. A twin would hold the lock.
 func (t *Table) forgetRecord(ctx context.Context, on *wire.Conn, e *Entry, limit time.Duration) error {
 	p := on.Pipeline()
 	t.startLimit(p, limit)
@@ -148,7 +147,7 @@ func (t *Table) openClaim(ctx context.Context, on *wire.Conn, p *wire.Pipeline, 
 	return err
 }
 
-// busyIfLocked makes of a claim that gave up waiting a twin in flight.
+// busyIfLocked reports a claim that gave up waiting as a twin in flight.
 func (s *Seen) busyIfLocked(err error) error {
 	if wire.SQLState(err) != wire.CodeLockNotAvailable {
 		return err
@@ -157,7 +156,7 @@ func (s *Seen) busyIfLocked(err error) error {
 	return nil
 }
 
-// queueClaim queues the claim and a look-up that sees whatever stood in its way.
+// queueClaim queues the claim and a look-up, which sees the row that stood in its way.
 func (t *Table) queueClaim(p *wire.Pipeline, e *Entry, limit time.Duration) {
 	t.startLimit(p, limit)
 	p.Queue(t.claim, &e.Scope, &e.Tool, &e.Key, &e.Fingerprint, &e.ArgDigests, &e.Keep, &e.Forget)
@@ -175,8 +174,8 @@ func (s *Seen) readClaim(p *wire.Pipeline) error {
 	return err
 }
 
-// RowTimeout is how long a claim, or the DELETE of a record that may be forgotten, waits
-// inside Postgres for whoever holds the row before the connection is given back.
+// RowTimeout is how long a claim, or the DELETE of a record that may be forgotten, waits inside Postgres
+// for the row. Then the connection is given back.
 const RowTimeout = 5 * time.Millisecond
 
 // Limit are the statements that limit how long those wait for rows and locks that come between set and

@@ -90,7 +90,7 @@ func NameProblem(field, name string) string {
 	return ""
 }
 
-// Entry is what a call brings to the table: its identity, and what its record says of it.
+// Entry is a call's identity and what its record will hold, without the result.
 type Entry struct {
 	Identity
 	Lock        int64
@@ -141,7 +141,7 @@ func (r *Record) IsBroken() bool { return r.Outcome == Broken || r.Outcome == cl
 // Age is the time since the first call.
 func (r *Record) Age() time.Duration { return r.SeenAt.Sub(r.CreatedAt) }
 
-// Seen is what was seen of an identity.
+// Seen is the result of looking up one identity.
 type Seen struct {
 	// Found is true when Record counts. Forgotten is true when there is a record that may be
 	// forgotten: it does not count, and stands in the way until it is deleted.
@@ -157,13 +157,13 @@ type Seen struct {
 	// At is now() in the transaction that looked, and names it. Zero outside of one.
 	At time.Time
 
-	// What follows is of those who open a transaction or a savepoint.
+	// The rest is set when a transaction or a savepoint is opened.
 
 	// Tx is the transaction that Open began.
 	Tx pgx.Tx
 	// Marked is true when the savepoint has been set.
 	Marked bool
-	// Fresh is true where every statement of the transaction sees all that is committed.
+	// Fresh is true if every statement of the transaction sees everything committed before it.
 	Fresh bool
 
 	// Room for columns.
