@@ -190,6 +190,7 @@ func (b *parts) attempt(part []*call) (v verdict, culprit int) {
 	}
 	p := on.Pipeline()
 	t.QueueRecords(p, entries, records, &started, limit)
+	p.Queue(t.Commit)
 	outcome, err := b.d.sendCommit(b.ctx, conn, p, func() { table.ReadRecords(p, entries, records) })
 	switch outcome {
 	case wire.Committed:

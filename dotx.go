@@ -55,7 +55,7 @@ func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect E
 		err = c.doTx(ctx, tx)
 		result, err = answer(c, value, err)
 		if refused, ok := err.(*RefusedError); ok {
-			refused.in = guard.ConnOf(tx)
+			refused.in = &refusedIn{on: c.last.on, started: c.last.started, table: c.last.table, id: c.Identity}
 		}
 	}
 	return result, c.end(err)
@@ -71,6 +71,12 @@ func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
 		return fmt.Errorf("dedup: %w", contextError(ctx))
 	}
 	on := wire.On(guard.ConnOf(tx))
+	begins, _ := guard.DeferredOf(tx).(*funcTx)
+	if begins != nil && begins.d != c.d { // whose limits are others
+		if err := begins.Begin(ctx); err != nil {
+			return err
+		}
+	}
 	t, err := c.d.checkTableOf(ctx, on)
 	if err != nil {
 		v := c.unopened(ctx, err)
@@ -82,7 +88,7 @@ func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
 	for {
 		c.attempts++
 		c.last = attempt{c: c, table: t, on: on, tx: tx, limit: c.maxWait}
-		switch v := c.last.make(ctx, savepoint{&c.last, savepointName(tx)}); v.kind {
+		switch v := c.last.make(ctx, savepoint{&c.last, savepointName(tx), begins}); v.kind {
 		case again:
 			continue
 		case done:
@@ -115,11 +121,17 @@ func (c *call) settleIn() error {
 // savepoint is a bracket in the caller's transaction.
 type savepoint struct {
 	*attempt
-	name string
+	name   string
+	begins *funcTx // the caller's transaction if it had not begun before the call, else nil
 }
 
 func (b savepoint) open(ctx context.Context) error {
-	return b.table.OpenIn(ctx, b.on, b.name, &b.c.Entry, b.limit, &b.c.seen)
+	begin := b.begins != nil && b.begins.tx == nil
+	err := b.table.OpenIn(ctx, b.on, begin, b.name, &b.c.Entry, b.limit, &b.c.seen)
+	if begin {
+		b.begins.begun(ctx, b.c.seen.Tx, b.c.seen.At, err)
+	}
+	return err
 }
 
 // end sends the record and the savepoint's RELEASE.
@@ -262,6 +274,8 @@ func checkTx(tx pgx.Tx) error {
 		return invalid("has a closed connection")
 	case pg.IsBusy():
 		return invalid("has a result set that is still open; close its rows first")
+	case guard.DeferredOf(tx) != nil: // it begins with the call
+		return nil
 	case pg.TxStatus() == 'I':
 		return invalid("has ended")
 	case pg.TxStatus() == 'E':

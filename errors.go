@@ -203,6 +203,11 @@ func invalidEffect(err error, format string, args ...any) *InvalidError {
 	return &InvalidError{What: "effect", Reason: fmt.Sprintf(format, args...), Err: err}
 }
 
+// tooSlow is the error of a transaction that the server has ended because of a limit.
+func tooSlow(err error) *InvalidError {
+	return invalidEffect(err, "sent nothing for longer than Options.IdleTimeout, or took longer than the server's transaction_timeout; keep slow calls out of it, or raise the limit")
+}
+
 // readOnlyTx is the error of a transaction that may not write, on a server that may.
 func readOnlyTx(err error) *InvalidError {
 	return invalidEffect(err, "cannot be recorded: its transaction is read-only, by default_transaction_read_only or because it was set so")

@@ -78,10 +78,10 @@ func (c *call) classify(err error) verdict {
 		return verdict{kind: again}
 	case f.readOnly:
 		return fail(readOnlyTx(err))
-	case wire.IsTransient(err), errors.Is(effectsOwn(err), ErrRestartTx), f.connLost && wire.IsConnLost(err):
+	case mayPass(err, f.connLost):
 		return retry(err)
 	case wire.IsTxTimeout(err):
-		return fail(invalidEffect(err, "sent nothing for longer than Options.IdleTimeout, or took longer than the server's transaction_timeout; keep slow calls out of it, or raise the limit"))
+		return fail(tooSlow(err))
 	case f.at == atRecord:
 		return fail(fmt.Errorf("dedup: writing the record: %w", err)) // which clean has redacted
 	case errors.As(err, &notFinal):
@@ -97,6 +97,13 @@ func (c *call) classify(err error) verdict {
 	default:
 		return fail(err)
 	}
+}
+
+// mayPass reports whether a fresh transaction may not meet err, which an effect or the function
+// of a BeginFunc has returned. The end of a connection counts only if connLost is true: the
+// transaction's own connection was lost. Any other is that of a service that the effect called.
+func mayPass(err error, connLost bool) bool {
+	return wire.IsTransient(err) || errors.Is(effectsOwn(err), ErrRestartTx) || connLost && wire.IsConnLost(err)
 }
 
 // unopened returns what a failure before the effect means. Nothing ran, so no record can explain it.

@@ -7,7 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // Final marks an effect's error as the call's answer: the effect is rolled
@@ -71,7 +72,15 @@ type RefusedError struct {
 	CreatedAt time.Time
 
 	err error
-	in  *pgx.Conn // the transaction's connection, if DoTx found or wrote the record; else nil
+	in  *refusedIn // nil unless it is that of a DoTx
+}
+
+// refusedIn is where DoTx has left or found a refusal's record.
+type refusedIn struct {
+	on      *wire.Conn
+	started time.Time // the transaction, as in attempt
+	table   *table.Table
+	id      table.Identity
 }
 
 // Error implements error.

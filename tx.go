@@ -165,9 +165,8 @@ func (c *request) owner(on *wire.Conn) guard.Owner {
 	return guard.Owner{Database: on.Home(), Schema: c.d.opts.Schema, Scope: c.Scope, Tool: c.Tool, Key: c.Key}
 }
 
-// sendCommit sends COMMIT behind what is queued. read reads the answers to what is queued.
+// sendCommit sends a pipeline that ends with COMMIT. read reads the answers before that.
 func (d *Deduper) sendCommit(ctx context.Context, conn *pgx.Conn, p *wire.Pipeline, read func()) (wire.Outcome, error) {
-	p.Queue(d.table().Commit)
 	wire.LimitIO(conn, d.opts.CommitTimeout)
 	defer wire.UnlimitIO(conn)
 	p.SendUncancelled(ctx)
@@ -234,6 +233,7 @@ func (b *ownTx) ride(ctx context.Context) *table.Rider {
 // has an unknown outcome, and pgx's cancel request makes Postgres show a commit that no standby has
 // (measured).
 func (b *ownTx) end(ctx context.Context, p *wire.Pipeline) verdict {
+	p.Queue(b.table.Commit)
 	at := atRecord
 	switch outcome, err := b.c.d.sendCommit(ctx, b.on.Conn(), p, func() { at = b.readRecord(p) }); outcome {
 	case wire.Committed:

@@ -32,6 +32,9 @@ func TestAllocations(t *testing.T) { //nolint:paralleltest // what others alloca
 		{"DoTx", 90, func(c dedup.Call) error {
 			return pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error { _, err := dedup.DoTx(ctx, f.d, tx, c, e); return err })
 		}},
+		{"BeginFunc", 90, func(c dedup.Call) error {
+			return f.d.BeginFunc(ctx, func(tx pgx.Tx) error { _, err := dedup.DoTx(ctx, f.d, tx, c, e); return err })
+		}},
 	} {
 		calls := make([]dedup.Call, 120)
 		for i := range calls {

@@ -129,28 +129,23 @@ func TestBeginFunc(t *testing.T) {
 			require.True(t, dedup.IsRetryable(err))
 			require.Equal(t, f.d.Options().Retry.MaxAttempts, runs)
 		},
-		"IgnoredStatement": func(t *testing.T, ctx context.Context, f *fixture) {
-			err := f.d.BeginFunc(ctx, func(tx pgx.Tx) error {
-				_, _ = tx.Exec(ctx, `SELECT 1/0`)
-				return nil
-			})
-			require.ErrorIs(t, err, pgx.ErrTxCommitRollback)
-		},
 		"Misuse": func(t *testing.T, ctx context.Context, f *fixture) {
 			require.ErrorIs(t, f.d.BeginFunc(ctx, nil), dedup.ErrInvalid)
-			require.ErrorIs(t, f.d.BeginFunc(ctx, func(tx pgx.Tx) error { return tx.Commit(ctx) }), dedup.ErrInvalid)
-			runs := 0
-			require.ErrorIs(t, f.d.BeginFunc(ctx, func(tx pgx.Tx) error { // and fails with what asks for another run
-				runs++
-				require.NoError(t, beside(ctx, tx))
-				require.NoError(t, tx.Commit(ctx))
-				return &dedup.Error{Answer: dedup.ErrRestartTx}
-			}), dedup.ErrInvalid)
-			require.Equal(t, 1, runs)
 			_, err := dedup.Do(ctx, f.d, call("k"), func(ctx context.Context, _ pgx.Tx) (ticket, error) {
 				return ticket{}, f.d.BeginFunc(ctx, func(pgx.Tx) error { return nil })
 			})
 			require.ErrorIs(t, err, dedup.ErrInvalid)
+		},
+		"EffectEndsIt": func(t *testing.T, ctx context.Context, f *fixture) {
+			err := f.d.BeginFunc(ctx, func(tx pgx.Tx) error {
+				_, err := dedup.DoTx(ctx, f.d, tx, call("k"), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+					_, err := tx.Conn().Exec(ctx, `COMMIT`)
+					return ticket{}, err
+				})
+				return err
+			})
+			require.ErrorIs(t, err, dedup.ErrBroken)
+			require.False(t, dedup.IsRetryable(err))
 		},
 	}
 	bothOrders(t, func(t *testing.T, p profile) {

@@ -93,6 +93,30 @@ func TestRoundTrips(t *testing.T) {
 				require.Equal(t, 3+c.described, inTx("in tx", false), "first call in a transaction")
 				require.Equal(t, 3+c.described, inTx("in tx 2", false), "first call in a transaction")
 				require.Equal(t, 2, inTx("in tx", true), "replay in a transaction")
+
+				// BEGIN travels with a call that comes first, and COMMIT comes after it.
+				inFunc := func(key string, replayed bool) int {
+					return costs(func(ctx context.Context, d *dedup.Deduper, c dedup.Call) (result dedup.Result[ticket], err error) {
+						err = d.BeginFunc(ctx, func(tx pgx.Tx) error {
+							result, err = dedup.DoTx(ctx, d, tx, c, effect(key))
+							return err
+						})
+						return result, err
+					}, d, of(key), replayed)
+				}
+				inFunc("warm in func", false)
+				inFunc("warm in func", true)
+				require.Equal(t, 4+c.described, inFunc("in func", false), "first call in BeginFunc")
+				require.Equal(t, 3, inFunc("in func", true), "replay in BeginFunc")
+				require.Equal(t, 4+c.described, inFunc("in func 2", false), "first call in BeginFunc")
+				for want, fn := range map[int]func(tx pgx.Tx) error{
+					0: func(pgx.Tx) error { return nil },
+					2: func(tx pgx.Tx) error { tx.Conn(); return nil },
+					3: func(tx pgx.Tx) error { return beside(ctx, tx) },
+				} {
+					require.NoError(t, d.BeginFunc(ctx, fn))
+					require.Equal(t, want, trips(t, proxy, func() { require.NoError(t, d.BeginFunc(ctx, fn)) }), "BeginFunc")
+				}
 			}
 
 			// A lost race: begin, effect, record, rollback, look. The rival comes over a connection

@@ -31,13 +31,14 @@ import (
 // Of what it hands out, a LargeObjects value and the Conn are not closed with it:
 // they must not be kept after the effect has returned.
 type guardedTx struct {
-	tx     pgx.Tx
+	tx     pgx.Tx     // nil before a deferred transaction has begun
 	root   *guardedTx // itself, in the outermost of one effect
 	nested bool
 
 	// The rest is used in the root only.
 
-	depth     int                            // 1, or more inside other effects
+	depth     int                            // 1, or more inside other effects; 0 in a deferred one
+	deferred  *deferredTx                    // nil where the transaction has begun before
 	closed    atomic.Bool                    // the effect has returned
 	refused   atomic.Bool                    // transaction control was tried
 	connAsked atomic.Bool                    // the effect has the Conn, on which anything can be sent
@@ -46,17 +47,28 @@ type guardedTx struct {
 
 var _ pgx.Tx = (*guardedTx)(nil)
 
-// ready reports whether a statement may be sent.
-func (e *guardedTx) ready(sql string) error {
+// ready reports whether a statement may be sent, and begins a deferred transaction.
+func (e *guardedTx) ready(ctx context.Context, sql string) error {
+	if err := e.allowed(sql); err != nil {
+		return err
+	}
+	if err := e.begin(ctx); err != nil {
+		return err
+	}
+	if e.ended() {
+		return ErrTxEnded
+	}
+	return nil
+}
+
+// allowed refuses transaction control, and everything once the effect has returned.
+func (e *guardedTx) allowed(sql string) error {
 	if e.root.closed.Load() {
 		return pgx.ErrTxClosed
 	}
 	if sqllex.IsTxControl(sql) {
 		e.root.refused.Store(true)
 		return ErrTxControl
-	}
-	if e.ended() {
-		return ErrTxEnded
 	}
 	return nil
 }
@@ -65,8 +77,11 @@ func (e *guardedTx) ready(sql string) error {
 func ConnOf(tx pgx.Tx) *pgx.Conn {
 	for {
 		e, ok := tx.(*guardedTx)
-		if !ok {
+		switch {
+		case !ok:
 			return tx.Conn()
+		case !e.begun():
+			return e.deferred.Conn()
 		}
 		tx = e.tx
 	}
@@ -125,7 +140,7 @@ func (r notedRows) Conn() *pgx.Conn {
 }
 
 func (e *guardedTx) Begin(ctx context.Context) (pgx.Tx, error) {
-	if err := e.ready(""); err != nil {
+	if err := e.ready(ctx, ""); err != nil {
 		return nil, err
 	}
 	sub, err := e.tx.Begin(ctx)
@@ -165,7 +180,7 @@ func (e *guardedTx) mayEnd() error {
 }
 
 func (e *guardedTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	if err := e.ready(sql); err != nil {
+	if err := e.ready(ctx, sql); err != nil {
 		return pgconn.CommandTag{}, err
 	}
 	tag, err := e.tx.Exec(ctx, sql, args...)
@@ -174,7 +189,7 @@ func (e *guardedTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.C
 }
 
 func (e *guardedTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if err := e.ready(sql); err != nil {
+	if err := e.ready(ctx, sql); err != nil {
 		return failedRows{err}, err
 	}
 	rows, err := e.tx.Query(ctx, sql, args...)
@@ -183,26 +198,28 @@ func (e *guardedTx) Query(ctx context.Context, sql string, args ...any) (pgx.Row
 }
 
 func (e *guardedTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	if err := e.ready(sql); err != nil {
+	if err := e.ready(ctx, sql); err != nil {
 		return failedRows{err}
 	}
 	return notedRow{e.tx.QueryRow(ctx, sql, args...), e}
 }
 
 func (e *guardedTx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
-	if err := e.ready(sql); err != nil {
+	if err := e.ready(ctx, sql); err != nil {
 		return nil, err
 	}
 	return e.tx.Prepare(ctx, name, sql)
 }
 
 func (e *guardedTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	err := e.ready("")
+	var err error
 	for _, q := range b.QueuedQueries {
-		if err != nil {
+		if err = e.allowed(q.SQL); err != nil {
 			break
 		}
-		err = e.ready(q.SQL)
+	}
+	if err == nil {
+		err = e.ready(ctx, "")
 	}
 	if err != nil {
 		return pgx.FailedBatchResults(b, err)
@@ -211,7 +228,7 @@ func (e *guardedTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResult
 }
 
 func (e *guardedTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error) {
-	if err := e.ready(""); err != nil {
+	if err := e.ready(ctx, ""); err != nil {
 		return 0, err
 	}
 	return e.tx.CopyFrom(ctx, table, columns, rows)
@@ -219,16 +236,29 @@ func (e *guardedTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns 
 
 func (e *guardedTx) LargeObjects() pgx.LargeObjects {
 	if e.root.closed.Load() {
-		// pgx makes none but of a transaction: here is a closed one.
-		b := &pgx.Batch{}
-		b.BeginTx(pgx.TxOptions{})
-		return pgx.FailedBatchResults(b, pgx.ErrTxClosed).Tx().LargeObjects()
+		return closedLargeObjects()
+	}
+	if e.beginNow(); !e.begun() {
+		return closedLargeObjects()
 	}
 	return e.tx.LargeObjects()
 }
 
+// closedLargeObjects are those of a closed transaction. pgx makes none without a transaction.
+func closedLargeObjects() pgx.LargeObjects {
+	b := &pgx.Batch{}
+	b.BeginTx(pgx.TxOptions{})
+	return pgx.FailedBatchResults(b, pgx.ErrTxClosed).Tx().LargeObjects()
+}
+
 func (e *guardedTx) Conn() *pgx.Conn {
 	e.root.connAsked.Store(true)
+	if !e.root.closed.Load() {
+		e.beginNow()
+	}
+	if !e.begun() {
+		return e.deferred.Conn()
+	}
 	return e.tx.Conn()
 }
 
@@ -343,8 +373,10 @@ func InsideOwn(ctx context.Context, owner Owner) bool {
 // verdict says in what state an effect that returned err left its transaction.
 // Once the transaction is gone nothing else counts.
 func (e *guardedTx) verdict(ctx context.Context, started time.Time, err error) error {
-	pg := ConnOf(e.tx).PgConn()
+	pg := ConnOf(e).PgConn()
 	switch {
+	case !e.begun():
+		return e.refusedControl(err)
 	case pg.IsClosed():
 		return cmp.Or(err, e.lost())
 	case pg.IsBusy():
@@ -353,17 +385,27 @@ func (e *guardedTx) verdict(ctx context.Context, started time.Time, err error) e
 		return ErrTxEnded
 	case err != nil && e.connAsked.Load() && e.swapped(ctx, started):
 		return ErrTxEnded
-	case e.refused.Load() && err != nil && !errors.Is(err, ErrTxControl):
-		// Not wrapped: it could be Final, and this call must not be recorded.
-		return fmt.Errorf("%w (the effect returned: %s)", ErrTxControl, err.Error())
 	case e.refused.Load():
-		return cmp.Or(err, ErrTxControl)
+		return e.refusedControl(err)
 	case pg.TxStatus() == 'E':
 		return cmp.Or(err, e.aborted())
 	case err == nil:
 		return wire.CheckSession(pg)
 	}
 	return err
+}
+
+// refusedControl is the end of an effect that returned err and may have tried to end its
+// transaction.
+func (e *guardedTx) refusedControl(err error) error {
+	switch {
+	case !e.refused.Load(), errors.Is(err, ErrTxControl):
+		return err
+	case err == nil:
+		return ErrTxControl
+	}
+	// Not wrapped: it could be Final, and this call must not be recorded.
+	return fmt.Errorf("%w (the effect returned: %s)", ErrTxControl, err.Error())
 }
 
 // aborted is ErrTxAborted with the error that was ignored, where it was seen.

@@ -36,11 +36,21 @@ func (t *Table) Open(ctx context.Context, on *wire.Conn, e *Entry, s *Seen, r *R
 // OpenIn is Open inside the caller's transaction, behind a savepoint. It blocks inside
 // Postgres until twins are done, for at most limit where that is not 0; there the deadlock
 // detector sees it. Busy leaves the transaction to be rolled back to the savepoint.
-func (t *Table) OpenIn(ctx context.Context, on *wire.Conn, savepoint string, e *Entry, limit time.Duration, s *Seen) error {
-	if err := on.Prepare(ctx, t.usualIn...); err != nil {
+//
+// With begin it is also Begin, in the same round trip; then an error without a time in s.At
+// is one of Begin.
+func (t *Table) OpenIn(ctx context.Context, on *wire.Conn, begin bool, savepoint string, e *Entry, limit time.Duration, s *Seen) error {
+	usual := t.usualIn
+	if begin {
+		usual = t.usualBeginIn
+	}
+	if err := on.Prepare(ctx, usual...); err != nil {
 		return err
 	}
 	p := on.Pipeline()
+	if begin {
+		s.ahead = t.queueBegin(p)
+	}
 	p.Ignore(wire.Query{Text: "savepoint " + savepoint})
 	if t.Profile.Claims {
 		return t.openClaim(ctx, on, p, t.join, e, limit, s)
@@ -68,8 +78,9 @@ func (t *Table) openLock(ctx context.Context, p *wire.Pipeline, lock wire.Query,
 		}
 	}
 	s.send(ctx, p)
+	s.readBegin(p)
 	p.Scan(&s.locked, &s.At, nil, &s.locks, &s.Fresh)
-	s.Marked = p.Answered() > 0
+	s.Marked = p.Answered() > s.ahead
 	if r == nil {
 		err = s.readLast(p)
 	} else {
@@ -125,8 +136,9 @@ func (t *Table) openClaim(ctx context.Context, on *wire.Conn, p *wire.Pipeline, 
 	p.Queue(setUp)
 	t.queueClaim(p, e, limit)
 	s.send(ctx, p)
+	s.readBegin(p)
 	p.Scan(nil, &s.At, nil, nil, &s.Fresh)
-	s.Marked = p.Answered() > 0
+	s.Marked = p.Answered() > s.ahead
 	err := s.readClaim(p)
 	forgotten := s.Forgotten
 	if err == nil && s.Forgotten {

@@ -159,13 +159,15 @@ type Seen struct {
 
 	// The rest is set when a transaction or a savepoint is opened.
 
-	// Tx is the transaction that Open began.
+	// Tx is the transaction that Open, or OpenIn with begin, has begun.
 	Tx pgx.Tx
 	// Marked is true when the savepoint has been set.
 	Marked bool
 	// Fresh is true if every statement of the transaction sees everything committed before it.
 	Fresh bool
 
+	// ahead is the number of statements ahead of the one that sets the savepoint.
+	ahead int
 	// Room for columns.
 	locked bool
 	locks  int64

@@ -34,8 +34,8 @@ type Table struct {
 	opts    Options
 
 	// usual are the statements that a call may need, and usualIn those that it may need in a
-	// caller's transaction.
-	usual, usualIn []wire.Query
+	// caller's transaction. usualBegin are those of Begin, and usualBeginIn both.
+	usual, usualIn, usualBegin, usualBeginIn []wire.Query
 
 	// begin begins an attempt's transaction, and beginLook one that only looks.
 	begin, beginLook wire.Begin
@@ -59,6 +59,8 @@ type Table struct {
 	lookUp, lookUpAll wire.Query
 	// insert writes the record; where there is a claim it completes the claim.
 	insert, claim wire.Query
+	// refused raises unless there is a certain refusal.
+	refused wire.Query
 	// gate raises where there is a record, or a twin in flight: it stands before a Rider.
 	gate wire.Query
 	// many are lock, gate and insert for the calls of a part of a batch.
@@ -142,6 +144,9 @@ VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::bytea, 'claimed', NULL, %s)
 ON CONFLICT DO NOTHING`, name, insertColumns, times("$6", "$7"))),
 		forget: wire.NewQuery(fmt.Sprintf(`DELETE FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND forget_at <= pg_catalog.statement_timestamp()`, name)),
+		refused: wire.Query{Text: fmt.Sprintf(`SELECT 1 / count(*)
+  FROM %s
+ WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND outcome = 'refused' AND created_at = $4::timestamptz`, name)},
 		gate: wire.NewQuery(gate("NOT pg_catalog.pg_try_advisory_xact_lock($4::bigint)", fmt.Sprintf("SELECT FROM %s WHERE scope = $1::text AND tool = $2::text AND key = $3::text", name))),
 		many: manySQL{
 			lock: wire.NewQuery(`SELECT ` + now + `, ` + settings + `, COALESCE((SELECT string_agg(wanted.n::text, ' ') FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (lock, n) WHERE NOT pg_catalog.pg_try_advisory_xact_lock(wanted.lock)), '')` + onPrimary),
@@ -171,6 +176,8 @@ ON CONFLICT (scope, tool, key) DO UPDATE
 		t.usual = wire.Distinct([]wire.Query{t.begin.Query, t.lock, t.primary, t.lookUp, t.gate, t.insert, t.Commit, t.beginLook.Query, t.lockLook, t.rollback})
 		t.usualIn = append(t.lockTimeout.usual(), t.lockCapped, t.lookUp, t.insert)
 	}
+	t.usualBegin = []wire.Query{t.begin.Query, t.setUp}
+	t.usualBeginIn = append(t.usualBegin[:2:2], t.usualIn...)
 	return t
 }
 

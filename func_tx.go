@@ -1,0 +1,177 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/guard"
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
+)
+
+// funcTx is the transaction of a BeginFunc. It is that of an attempt without an identity: BEGIN,
+// the guard, COMMIT and what a lost COMMIT means are the same. BEGIN is deferred until fn uses the
+// transaction; it implements [guard.Deferred].
+type funcTx struct {
+	d       *Deduper
+	ctx     context.Context
+	on      *wire.Conn
+	tx      pgx.Tx    // nil before BEGIN
+	started time.Time // now() in it, which names it
+	err     error     // why it could not be begun
+	renewed bool      // what was prepared on conn was gone
+}
+
+// beginFunc makes one transaction. again means that nothing is committed, and that a fresh
+// transaction may succeed.
+func (d *Deduper) beginFunc(ctx context.Context, attempt int, fn func(tx pgx.Tx) error) (again bool, err error) {
+	pooled, err := d.acquire(ctx)
+	if err != nil {
+		return mayRetry(ctx, err), beginning(err)
+	}
+	defer d.release(ctx, pooled) // rolls back, after a panic too
+	t := &funcTx{d: d, ctx: ctx, on: wire.On(pooled.Conn())}
+	returned, refused, err := t.run(fn)
+	switch {
+	case t.err != nil: // it is never committed, whatever fn returned
+		return mayRetry(ctx, t.err), t.err
+	case err != nil:
+		return t.failed(returned, err)
+	case t.tx == nil:
+		return false, nil
+	case ctx.Err() != nil:
+		return false, fmt.Errorf("dedup: before commit: %w", contextError(ctx))
+	}
+	return t.commit(attempt, returned, refused)
+}
+
+// run calls fn. err is nil if the transaction may be committed: fn returned nil, or the refusal
+// of a call in it.
+func (t *funcTx) run(fn func(tx pgx.Tx) error) (returned error, refused *RefusedError, err error) {
+	inner := guard.Defer(t.ctx, t)
+	defer inner.Leave()
+	returned = fn(inner.Tx())
+	err = returned
+	if refused = t.refusal(err); refused != nil {
+		err = nil
+	}
+	return returned, refused, inner.Verdict(t.ctx, t.started, err)
+}
+
+// refusal returns the refusal that fn's error is, if its record was written or read in this
+// transaction. What asks for another transaction comes first: with that, nothing is an answer.
+func (t *funcTx) refusal(err error) *RefusedError {
+	refused, ok := errors.AsType[*RefusedError](err)
+	if !ok || mayPass(err, t.on.PgConn().IsClosed()) {
+		return nil
+	}
+	if in := refused.in; in == nil || in.on != t.on || !in.started.Equal(t.started) {
+		return nil
+	}
+	return refused
+}
+
+// failed says what the end of a run means that cannot be committed: err is what fn returned, or
+// what the guard objects to.
+func (t *funcTx) failed(returned, err error) (again bool, _ error) {
+	lost := t.on.PgConn().IsClosed()
+	wire.DropUnusable(t.ctx, t.on.Conn(), err)
+	switch {
+	case err == guard.ErrTxEnded:
+		return false, endedItself(returned)
+	case lost && wire.IsTxTimeout(err):
+		return false, tooSlow(err)
+	case mayPass(err, lost):
+		return true, err
+	case err == returned:
+		return false, err
+	case errors.Is(returned, ErrRefused): // which is not recorded
+		err = fmt.Errorf("%w (the function returned: %s)", err, returned.Error())
+	}
+	if errors.Is(err, ErrInvalid) {
+		err = misused(err)
+	}
+	return false, err
+}
+
+// endedItself is the error of a function that has ended its transaction. What it wrote may be
+// committed, so that it is not called again.
+func endedItself(returned error) error {
+	if returned == nil {
+		returned = guard.ErrTxEnded
+	}
+	return invalidEffect(returned, "has ended the transaction of BeginFunc itself")
+}
+
+// commit sends COMMIT. It checks in the same round trip that the transaction is the one that was
+// begun, and that a refusal that fn returned is recorded: a savepoint may have undone the record.
+func (t *funcTx) commit(attempt int, returned error, refused *RefusedError) (again bool, err error) {
+	p := t.on.Pipeline()
+	table.QueueSameTx(p, &t.started)
+	if refused != nil {
+		refused.in.table.QueueRefused(p, &refused.in.id, &refused.CreatedAt)
+	}
+	p.Queue(wire.Query{Text: "commit"}) // fn may have discarded what was prepared
+	var other, undone bool
+	outcome, err := t.d.sendCommit(t.ctx, t.on.Conn(), p, func() {
+		p.Exec()
+		if other = p.Failed(); refused != nil {
+			p.Exec()
+			undone = !other && p.Failed()
+		}
+	})
+	unmet := wire.SQLState(err) == wire.CodeDivisionByZero
+	switch {
+	case outcome == wire.Committed, unmet && undone:
+		return false, returned
+	case outcome == wire.Unknown:
+		return false, &Error{Answer: ErrOutcomeUnknown, Attempts: attempt, Err: err}
+	case unmet && other:
+		return false, endedItself(nil)
+	case wire.IsTxTimeout(err):
+		return false, tooSlow(err)
+	default:
+		return wire.IsTransient(err), fmt.Errorf("dedup: committing: %w", cleaned(err))
+	}
+}
+
+// Conn implements [guard.Deferred].
+func (t *funcTx) Conn() *pgx.Conn { return t.on.Conn() }
+
+// Tx implements [guard.Deferred].
+func (t *funcTx) Tx() pgx.Tx { return t.tx }
+
+// Begin implements [guard.Deferred].
+func (t *funcTx) Begin(ctx context.Context) error {
+	for t.tx == nil && t.err == nil {
+		tx, started, err := t.d.table().Begin(ctx, t.on)
+		t.begun(ctx, tx, started, err)
+	}
+	return t.err
+}
+
+// begun takes over what became of BEGIN. A time means that the transaction has begun, whatever
+// failed behind BEGIN. If what was prepared was gone, BEGIN can be sent once more. After any other
+// error the connection is closed: on it fn's statements would be committed one by one.
+func (t *funcTx) begun(ctx context.Context, tx pgx.Tx, started time.Time, err error) {
+	switch {
+	case !started.IsZero():
+		t.tx, t.started = tx, started
+		return
+	case wire.SQLState(err) == wire.CodePreparedMissing && !t.renewed:
+		t.renewed = true
+		wire.Rollback(ctx, t.on.Conn())
+		t.on.Renew(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wire.RollbackTimeout)
+	defer cancel()
+	_ = t.on.Conn().Close(ctx)
+	t.err = beginning(t.d.withHint(hintPooler(err)))
+}
+
+func beginning(err error) error { return fmt.Errorf("dedup: beginning the transaction: %w", err) }
