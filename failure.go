@@ -207,7 +207,7 @@ func recordable(err error) bool {
 			return false
 		}
 	}
-	if wire.IsContextError(err) || wire.IsConnLost(err) {
+	if wire.IsContextError(err) {
 		return false
 	}
 	switch sqlClass(err) {

@@ -114,12 +114,12 @@ func TestRecordable(t *testing.T) {
 		guard.ErrTxControl, guard.ErrTxAborted, guard.ErrTxBusy, ErrInvalid, ErrInFlight,
 		&InvalidError{What: "result"}, &Error{Answer: ErrRestartTx}, &Error{Answer: ErrSchema}, &Error{Answer: ErrBroken}, &Error{Answer: ErrOutcomeUnknown}, &Error{Answer: ErrAttemptsExhausted},
 		pgx.ErrTxClosed, &InvalidError{What: "call", Field: "Key"},
-		context.Canceled, context.DeadlineExceeded, io.ErrUnexpectedEOF,
+		context.Canceled, context.DeadlineExceeded,
 		sqlError("25P02"), sqlError("26000"), sqlError("57014"), sqlError("58030"), sqlError("F0000"), sqlError("XX000"),
 	} {
 		require.False(t, recordable(byEffect(fmt.Errorf("wrapped: %w", err))), "%v", err)
 	}
-	for _, err := range []error{errors.New("no paper"), sqlError("P0001"), sqlError("23505"), sqlError("22003"), sqlError("2")} {
+	for _, err := range []error{errors.New("no paper"), io.ErrUnexpectedEOF, sqlError("P0001"), sqlError("23505"), sqlError("22003"), sqlError("2")} {
 		require.True(t, recordable(byEffect(err)), "%v", err)
 	}
 	require.True(t, recordable(sqlError("23505")), "of a constraint that COMMIT has checked")

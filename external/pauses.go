@@ -7,7 +7,10 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
@@ -124,5 +127,26 @@ func passes(err error) bool {
 	case errors.Is(err, dedup.ErrRefused), errors.Is(err, dedup.ErrInvalid), errors.Is(err, dedup.ErrBroken), errors.Is(err, errStale):
 		return false
 	}
-	return dedup.IsRetryable(err) || dedup.IsTransient(err) || wire.IsConnLost(err) || errors.Is(err, dedup.ErrSchema) || wire.IsContextError(err)
+	if dedup.IsRetryable(err) || dedup.IsTransient(err) {
+		return true
+	}
+	if errors.As(err, new(*toolError)) {
+		return false
+	}
+	return wire.IsConnLost(err) || errors.Is(err, dedup.ErrSchema) || wire.IsContextError(err)
+}
+
+// toolError is an error of a tool's Finish or Refused whose transaction's connection lives. It may be that of another
+// connection, to a service say, and it is not repeated because of that one's end.
+type toolError struct{ err error }
+
+func (e *toolError) Error() string { return e.err.Error() }
+func (e *toolError) Unwrap() error { return e.err }
+
+// byTool is an error of a tool's function in tx.
+func byTool(tx pgx.Tx, err error) error {
+	if conn := guard.ConnOf(tx); conn == nil || conn.IsClosed() {
+		return err
+	}
+	return &toolError{err}
 }

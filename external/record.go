@@ -88,7 +88,7 @@ func (x *Tools) tryRecord(ctx context.Context, a *act, at *attempt, ref string, 
 				}
 			}
 			if err := at.t.Finish(ctx, tx, r.in(), outs[0]); err != nil {
-				return nil, dedup.NotFinal(err)
+				return nil, dedup.NotFinal(byTool(tx, err))
 			}
 			*wrote = true
 			x.event(ctx, EventEnding, r, ref, "")

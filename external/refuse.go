@@ -116,7 +116,7 @@ func (x *Tools) endRefused(ctx context.Context, tx pgx.Tx, at *attempt, why *ded
 	err := at.t.Refused(inner, inner.Tx(), r.in(), why)
 	inner.Leave()
 	if err != nil {
-		return nil, err
+		return nil, byTool(tx, err)
 	}
 	done, err := one(collect(tx.Query(ctx, x.sql.refused, append(mine(r), x.untilAudit(at.t), x.remembered(at.t.Retention), looked)...)))
 	if err == nil && done == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"testing"
 
@@ -209,6 +210,20 @@ func TestRefsAreListedOnce(t *testing.T) {
 		require.Equal(t, c.ref, op.Ref, name)
 		require.Equal(t, c.want, op.Twice, name)
 	}
+}
+
+// TestFinishLosesAnotherConnection: the end of a connection to somebody else is an error of Finish
+// like any other. It does not run again for it.
+func TestFinishLosesAnotherConnection(t *testing.T) {
+	t.Parallel()
+	f, s, runs := newFixture(t), &script{attempts: []answer{is("ch_1")}}, 0
+	h := add(f, s.tool(external.Tool[in, out]{Finish: func(context.Context, pgx.Tx, in, out) error {
+		runs++
+		return fmt.Errorf("the ledger has hung up: %w", io.EOF)
+	}}))
+	_, err := h.Do(f.ctx, call("hangs up"), in{1})
+	f.parkedBy(err, "the ledger has hung up")
+	require.Equal(t, 1, runs)
 }
 
 // TestWrongVerdictsAreFoundOut looks at the provider once more behind a refusal, where a person said that nothing had

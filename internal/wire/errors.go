@@ -29,6 +29,8 @@ const (
 	CodeLockNotAvailable      = "55P03"
 	CodeFeatureNotSupported   = "0A000"
 	codeInternal              = "XX000"
+	codeProtocolViolation     = "08P01"
+	codeConfiguredLimit       = "53400"
 )
 
 // SQLState returns the SQLSTATE of err, "" when no server sent it.
@@ -63,6 +65,10 @@ func transientState(err *pgconn.PgError) bool {
 		return isStalePlan(err)
 	case codeInternal:
 		return isLostNode(err)
+	case codeProtocolViolation: // of PostgreSQL, which names its routine, or of a pooler that lost its server
+		return err.Routine == ""
+	case codeConfiguredLimit: // such as temp_file_limit, which the next attempt meets too
+		return false
 	}
 	switch err.Code[:min(2, len(err.Code))] {
 	case "08", "53":
