@@ -112,6 +112,7 @@ func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
 		return nil, &InvalidError{What: "option", Field: "pool", Missing: true, Reason: "must not be nil"}
 	}
 	resolved, err := opts.resolve()
+	resolved.Tracer = guardTracer(resolved.Tracer)
 	if err != nil {
 		return nil, err
 	}
@@ -131,12 +132,13 @@ func (d *Deduper) Options() Options { return d.opts }
 
 // Refusal returns the refusal that err makes where it is wrapped by [Final], as
 // Do would answer with it, but not recorded, so that CreatedAt is zero. It is
-// nil for any other error. Use it where an effect is run without Do and its
+// nil for any other error, and where [NotFinal] marks err or a part of it. Use it where an effect is run without Do and its
 // refusals are to look as they do with it. A refusal whose details cannot be
 // encoded is an [ErrInvalid] in place of the *RefusedError.
 func (d *Deduper) Refusal(err error) error {
 	var final *finalError
-	if !errors.As(err, &final) {
+	var notFinal *notFinalError
+	if errors.As(err, &notFinal) || !errors.As(err, &final) {
 		return nil
 	}
 	text, err := encodeRefusal(final.err, d.opts.MaxResultBytes)

@@ -3,13 +3,14 @@ package dedup
 import (
 	"context"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"time"
 )
 
 // Tracer is called when something happens to calls, in the manner of pgx's tracers. Its methods
 // are called on the goroutine of the call, outside any transaction of the library's but
-// where an event says otherwise. They must not block. A tracer that embeds MultiTracer() has the
+// where an event says otherwise. They must not block. Their panics are logged by [slog.Default], and change no answer. A tracer that embeds MultiTracer() has the
 // methods that it does not need.
 type Tracer interface {
 	// TraceCallStart is called when a call of any function begins, before it is checked. The
@@ -33,6 +34,40 @@ type Tracer interface {
 // It passes over those that are nil.
 func MultiTracer(tracers ...Tracer) Tracer {
 	return multiTracer(slices.DeleteFunc(slices.Clone(tracers), func(t Tracer) bool { return t == nil }))
+}
+
+// guardTracer returns a tracer that logs the panics of t and goes on: what a tracer does with an
+// event must not take the place of an answer.
+func guardTracer(t Tracer) Tracer {
+	if _, guarded := t.(guardedTracer); guarded || t == nil {
+		return t
+	}
+	return guardedTracer{t}
+}
+
+type guardedTracer struct{ Tracer }
+
+func (t guardedTracer) TraceCallStart(ctx context.Context, call CallData) (own context.Context) {
+	own = ctx
+	defer logPanic(ctx)
+	return t.Tracer.TraceCallStart(ctx, call)
+}
+
+func (t guardedTracer) TraceCallEnd(ctx context.Context, data CallEndData) {
+	defer logPanic(ctx)
+	t.Tracer.TraceCallEnd(ctx, data)
+}
+
+func (t guardedTracer) TraceEvent(ctx context.Context, event Event) {
+	defer logPanic(ctx)
+	t.Tracer.TraceEvent(ctx, event)
+}
+
+// logPanic is deferred around a tracer's method.
+func logPanic(ctx context.Context) {
+	if p := recover(); p != nil {
+		slog.ErrorContext(ctx, "dedup: Options.Tracer panicked", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+	}
 }
 
 type multiTracer []Tracer

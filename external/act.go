@@ -20,6 +20,8 @@ type act struct {
 	answered bool
 	result   dedup.Result[json.RawMessage]
 	err      error
+	// behind are the look-ups that were left behind, because they did not heed their context.
+	behind sync.WaitGroup
 }
 
 // isDone reports whether the rest may be read.

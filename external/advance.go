@@ -17,8 +17,6 @@ type attempt struct {
 	// earlier is until when earlier attempts may have sent something, nil where this is the
 	// operation's only one.
 	earlier *time.Time
-	// exists is true when the provider says that it has an effect of this key.
-	exists bool
 	// told is the fence of what a person has said, nil where the act knows it by itself.
 	told *int64
 	// changed is the row as this attempt has written it last.
@@ -71,11 +69,11 @@ func (x *Tools) Advance(ctx context.Context, scope, tool, key string) (Operation
 func (x *Tools) advance(ctx context.Context, a *act, t *definition, r *row, began time.Time) {
 	at := &attempt{row: r, t: t, began: began, earlier: r.sentUntil}
 	if r.state == Done {
-		a.err = x.audit(ctx, at)
+		a.err = x.audit(ctx, a, at)
 		return
 	}
 	p, then := purpose{}, func() {
-		a.err = x.park(ctx, at, "an attempt ended without an answer, and the provider cannot be asked")
+		a.err = x.giveUp(ctx, at, "an attempt ended without an answer, and the provider cannot be asked")
 	}
 	switch {
 	case r.verdict != nil && *r.verdict != verdictNever:
@@ -112,7 +110,7 @@ type purpose struct {
 // In the model: begin, where it sends, and take, where it does not, in row.pml.
 func (x *Tools) take(ctx context.Context, at *attempt, p purpose) error {
 	began := x.now()
-	taken, err := one(x.rows(ctx, x.sql.take, append(mine(at.row), p.sends, x.opts.Lease, p.goesOn, p.before)...))
+	taken, err := one(x.rows(ctx, x.sql.take, append(mine(at.row), p.sends, x.opts.Lease, p.goesOn, p.before, at.t.keyless(), at.t.unmarked())...))
 	if err != nil {
 		return failed("taking an operation", err)
 	}
@@ -130,7 +128,10 @@ func (x *Tools) take(ctx context.Context, at *attempt, p purpose) error {
 // been written past it, it is done.
 func (x *Tools) stale(ctx context.Context, at *attempt) error {
 	x.event(ctx, EventFenced, at.row, "", "")
-	_, err := one(x.rows(ctx, x.sql.orphaned, append(mine(at.row), x.remembered(at.t.Retention))...))
+	orphaned, err := one(x.rows(ctx, x.sql.orphaned, append(mine(at.row), x.remembered(at.t.Retention))...))
+	if orphaned != nil && orphaned.twice != nil {
+		x.event(ctx, EventTwice, orphaned, value(orphaned.twice), "")
+	}
 	return errors.Join(errStale, failed("ending an operation", err))
 }
 
@@ -153,9 +154,20 @@ func (x *Tools) tryChange(ctx context.Context, at *attempt, sql string, args ...
 	return failed("changing an operation", err)
 }
 
-// maxUnread is how often an input that cannot be read is left to another process before the operation
-// is parked: while a release is rolled out there are such that can read it.
-const maxUnread = 10
+// maxLeft is how often an operation is left to another process that can do more for it, before it is parked:
+// while a release is rolled out there are such, of the release before or after.
+const maxLeft = 10
+
+// giveUp parks an operation that this process cannot find out about. Where its attempts had a key, or a tool with Find,
+// and the tool here has none, another release can do more.
+func (x *Tools) giveUp(ctx context.Context, at *attempt, why string) error {
+	r, t := at.row, at.t
+	more := t.keyless() && !r.keyless && !r.confirmed || t.unmarked() && !r.unmarked
+	if r.state == Running && more && r.tries <= maxLeft {
+		return x.postpone(ctx, at, why+" by this release", false)
+	}
+	return x.park(ctx, at, why)
+}
 
 func (x *Tools) unreadable(ctx context.Context, at *attempt) error {
 	why := "its input cannot be read"
@@ -165,7 +177,7 @@ func (x *Tools) unreadable(ctx context.Context, at *attempt) error {
 	switch {
 	case at.row.state == Parked: // nobody has looked
 		return x.lookAgain(ctx, at, at.row.tries)
-	case at.row.tries <= maxUnread:
+	case at.row.tries <= maxLeft:
 		return x.postpone(ctx, at, why, false)
 	case at.row.verdict != nil: // who has said so is kept
 		why = value(at.row.note) + "; " + why

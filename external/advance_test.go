@@ -2,6 +2,7 @@ package external_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -32,6 +33,61 @@ func TestKeyExpiresWhileItIsTaken(t *testing.T) {
 	f.until("k", external.Parked)
 	sent, _ := s.count()
 	require.Equal(t, 1, sent)
+}
+
+// TestWorkersCountWhatIsLeftBehind has attempts and look-ups go on after their contexts have ended: each takes a slot of
+// its tool until it returns.
+func TestWorkersCountWhatIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	shared := newFixture(t)
+	for _, deaf := range []string{"Perform", "Find"} {
+		f := processWith(t, shared.pool, &external.Options{Lease: lease, Workers: 2})
+		hold, entered := make(chan struct{}), make(chan struct{}, 100)
+		wait := func() {
+			entered <- struct{}{}
+			<-hold
+		}
+		h := add(f, external.Tool[in, out]{
+			Name: deaf, Settles: time.Millisecond, Timeout: time.Millisecond,
+			Perform: func(context.Context, external.Attempt, in) (out, error) {
+				if deaf == "Perform" {
+					wait()
+				}
+				return out{}, errLost
+			},
+			Find: func(context.Context, external.Attempt, in) ([]out, error) {
+				if deaf == "Find" {
+					wait()
+				}
+				return []out{{"ch_1"}}, nil
+			},
+		})
+		for n := range 6 {
+			accept(f, h, fmt.Sprint(deaf, n), n)
+		}
+		ctx, cancel := context.WithCancel(f.ctx)
+		recovered := make(chan error, 1)
+		go func() { recovered <- f.tools.Recover(ctx) }()
+		<-entered
+		<-entered
+		// Another process does what these two have begun: then they have been left behind.
+		other := process(t, shared.pool)
+		add(other, external.Tool[in, out]{
+			Name: deaf, Settles: time.Millisecond, Perform: losing,
+			Find: func(context.Context, external.Attempt, in) ([]out, error) { return []out{{"ch_1"}}, nil },
+		})
+		for n := range 6 {
+			f.elapse(fmt.Sprint(deaf, n), 3*lease)
+		}
+		go func() { _ = other.tools.Recover(ctx) }()
+		for open := true; open; {
+			require.NoError(t, f.pool.QueryRow(f.ctx, `SELECT count(*) > 0 FROM tool_effect WHERE tool = $1 AND state <> 'done'`, deaf).Scan(&open))
+		}
+		require.Empty(t, entered, deaf)
+		close(hold)
+		cancel()
+		require.NoError(t, <-recovered)
+	}
 }
 
 // TestRecoverToolsApart has a tool whose provider does not answer take all of its slots. Another tool's

@@ -1,6 +1,8 @@
 package external
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -15,6 +17,8 @@ type ask struct {
 	fingerprint [32]byte
 	argDigests  []byte
 	input       string
+	// keyless and unmarked are those of the tool.
+	keyless, unmarked bool
 	// nonce tells the claims of this call from others. lostSince is before the first of them was sent
 	// whose answer was lost, zero where none was.
 	nonce     string
@@ -34,7 +38,7 @@ func (h *Handle[In, Out]) ask(call dedup.Call, in In) (*ask, error) {
 	if compared == nil {
 		compared = in
 	}
-	o := &ask{Identity: id, nonce: newNonce()}
+	o := &ask{Identity: id, nonce: newNonce(), keyless: h.t.keyless(), unmarked: h.t.unmarked()}
 	o.fingerprint, o.argDigests, err = canon.Digest(id.Scope, id.Tool, id.Key, compared)
 	if err == nil {
 		_, err = canon.FingerprintOf(in)
@@ -50,7 +54,27 @@ func (h *Handle[In, Out]) ask(call dedup.Call, in In) (*ask, error) {
 		return nil, err
 	}
 	o.input = string(text)
-	return o, h.t.takes(text)
+	if err := h.t.takes(text); err != nil {
+		return nil, err
+	}
+	return o, survives(in, text)
+}
+
+// survives checks that an input is the same when it is read from what is stored: a number above 2^53 inside an any loses
+// digits, and so may a map whose keys have no MarshalText. JSON that the caller gives is stored as it is.
+func survives[In any](in In, text []byte) error {
+	if _, raw := any(in).(json.RawMessage); raw {
+		return nil
+	}
+	read, err := decodeInput[In](text)
+	if err != nil {
+		return err
+	}
+	again, err := encode(read)
+	if err == nil && !bytes.Equal(again, text) {
+		err = &dedup.InvalidError{What: "call", Field: "in", Reason: "is another when it is read back from its JSON; use types that JSON keeps, such as json.Number in place of any for a large number"}
+	}
+	return err
 }
 
 // identity checks what names an operation.

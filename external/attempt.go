@@ -32,14 +32,13 @@ func (x *Tools) perform(ctx context.Context, a *act, at *attempt) {
 		x.record(ctx, a, at, out)
 	case errors.As(err, &unrecorded):
 		a.err = x.insist(ctx, forever, func() error { return x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err) })
+	case errors.Is(err, ErrExists): // whatever else the error says
+		x.exists(ctx, a, at, err)
 	case x.d.Refusal(err) != nil && !dedup.IsTransient(err): // a fault of some database is no refusal
 		x.refuse(ctx, a, at, err)
-	case errors.Is(err, ErrExists) && at.t.Find != nil:
-		at.exists = true
-		x.look(ctx, a, at)
 	case errors.As(err, new(*notDoneError)):
 		a.err = x.release(ctx, at, note(err))
-	case at.t.Find != nil || !errors.Is(err, ErrExists) && x.keyHolds(at.row, at.t):
+	case at.t.Find != nil || x.keyHolds(at.row, at.t):
 		x.event(ctx, EventUnknown, at.row, "", note(err))
 		a.err = x.postpone(ctx, at, note(err), true)
 	default:
@@ -73,18 +72,31 @@ var (
 	errLeaseOver = errors.New("dedup: the lease is over")
 )
 
-// safely turns a panic into an error: the process must not end in the middle of what only
-// it may know, and what a panic leaves behind is not known.
+// safely turns a panic and a runtime.Goexit, as of t.FailNow, into an error: the process must not end in the
+// middle of what only it may know, and what a panic leaves behind is not known. f runs on a goroutine of its own, since a
+// Goexit ends the goroutine that it is called on.
 func safely[T any](f func() (T, error)) (value T, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("dedup: panic: %v", p)
-		}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		returned := false
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("dedup: panic: %v", p)
+			} else if !returned {
+				err = errGoexit
+			}
+		}()
+		value, err = f()
+		returned = true
 	}()
-	return f()
+	<-done
+	return value, err
 }
 
-// guarded turns a panic into an error.
+var errGoexit = errors.New("dedup: the function ended its goroutine (runtime.Goexit) and has not returned")
+
+// guarded turns a panic and a runtime.Goexit into an error.
 func guarded(f func() error) error {
 	_, err := safely(func() (struct{}, error) { return struct{}{}, f() })
 	return err

@@ -3,7 +3,10 @@ package external_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 // lockTable keeps others from writing to a table, as CREATE INDEX does, until unlock is called.
@@ -140,3 +144,49 @@ func (l lockTimeouts) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.T
 }
 
 func (l lockTimeouts) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+// TestFinishMeetsALock has as many calls as the pool has connections wait in Finish and in Refused for a row that somebody
+// has locked: they give up, what they know is kept, and another tool's call gets a connection.
+func TestFinishMeetsALock(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	f := processWith(t, connect(t, db.URL, func(c *pgxpool.Config) { c.MaxConns = 2 }), &external.Options{Lease: 2 * time.Second})
+	locker := process(t, db.Pool(t))
+	locker.exec(`CREATE TABLE balance AS SELECT 1 AS amount`)
+	locked := locker.begin()
+	_, err := locked.Exec(f.ctx, `SELECT FROM balance FOR UPDATE`)
+	require.NoError(t, err)
+	book := func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE balance SET amount = amount + 1`)
+		return err
+	}
+	h := add(f, external.Tool[in, out]{
+		Perform: func(_ context.Context, _ external.Attempt, i in) (out, error) {
+			if i.Order == 2 {
+				return out{}, errDeclined
+			}
+			return out{"ch_1"}, nil
+		},
+		Finish:  func(ctx context.Context, tx pgx.Tx, _ in, _ out) error { return book(ctx, tx) },
+		Refused: func(ctx context.Context, tx pgx.Tx, _ in, _ error) error { return book(ctx, tx) },
+	})
+	verdicts := make(chan string, 2)
+	for _, order := range []int{1, 2} {
+		go func() {
+			_, err := h.Do(f.ctx, call(fmt.Sprint(order)), in{order})
+			var parked *external.ParkedError
+			if errors.As(err, &parked) && strings.Contains(parked.Operation.Note, "longer than Options.Lease") {
+				verdicts <- parked.Operation.Verdict
+			} else {
+				verdicts <- fmt.Sprint(err)
+			}
+		}()
+	}
+	locker.untilWaiting()
+	_, err = add(f, external.Tool[in, out]{Name: "other", Perform: answering("ch_2")}).Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"happened", "refuse"}, []string{<-verdicts, <-verdicts})
+	require.NoError(t, locked.Rollback(f.ctx))
+	f.until("1", external.Done)
+	f.until("2", external.Done)
+}

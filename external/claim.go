@@ -157,7 +157,7 @@ func (x *Tools) tryClaim(ctx context.Context, o *ask, limit time.Duration) (seen
 	}
 	defer conn.Release()
 	b, before, err := x.bounded(ctx, conn, conn.Conn().Config(), limit, x.sql.durable, x.sql.claim,
-		o.Scope, o.Tool, o.Key, o.fingerprint[:], o.argDigests, o.input, x.opts.Lease, o.nonce)
+		o.Scope, o.Tool, o.Key, o.fingerprint[:], o.argDigests, o.input, x.opts.Lease, o.nonce, o.keyless, o.unmarked)
 	if err != nil {
 		return seen, err
 	}

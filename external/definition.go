@@ -47,6 +47,11 @@ func (t *Tool[In, Out]) erase() *definition {
 
 func (t *Tool[In, Out]) timeout() time.Duration { return cmp.Or(t.Timeout, defaultTimeout) }
 
+// What a row keeps of its attempts, because a later release may declare it otherwise: that they go out without
+// a key, and that a look-up is not made to find them.
+func (d *definition) keyless() bool  { return d.KeyKept == 0 }
+func (d *definition) unmarked() bool { return d.Find == nil }
+
 const defaultTimeout = 20 * time.Second
 
 func (t *Tool[In, Out]) performJSON(ctx context.Context, a Attempt, raw json.RawMessage) (json.RawMessage, error) {
@@ -67,14 +72,24 @@ func (t *Tool[In, Out]) findJSON(ctx context.Context, a Attempt, raw json.RawMes
 		return nil, err
 	}
 	outs, err := t.Find(ctx, a, in)
+	var unnamed []json.RawMessage
 	for _, out := range outs {
-		text, err := t.happened(out)
-		if err != nil {
-			return nil, err
+		text, failed := t.happened(out)
+		if errors.Is(failed, errNoRef) {
+			if text, failed = encode(out); failed == nil {
+				unnamed = append(unnamed, text)
+				continue
+			}
+		}
+		if failed != nil {
+			return nil, failed
 		}
 		all = append(all, text)
 	}
-	return all, err
+	if len(unnamed) > 0 && len(all) == 0 {
+		return nil, cmp.Or(err, errNoRef)
+	}
+	return append(all, unnamed...), err // beside an effect with a ref they are reported as further ones
 }
 
 func (t *Tool[In, Out]) finishJSON(ctx context.Context, tx pgx.Tx, rawIn, rawOut json.RawMessage) error {
@@ -130,27 +145,26 @@ func (t *Tool[In, Out]) happened(out Out) (json.RawMessage, error) {
 
 // verdict reads a result that a person has written, who may not know the names of the
 // tool's fields: a member that Out lacks, a null that is no Out, or a result without a ref
-// is no result of this tool. What the library has kept itself, because it could not be
-// recorded, is taken as it is.
+// is no result of this tool.
 func (t *Tool[In, Out]) verdict(raw json.RawMessage) (json.RawMessage, error) {
 	out, err := decode[Out](raw)
 	if err != nil {
 		return nil, err
 	}
 	text, err := encode(out)
-	if err != nil || bytes.Equal(text, raw) {
-		return text, err
+	if err != nil {
+		return nil, err
 	}
-	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
+	own := bytes.Equal(text, raw) // the tool writes it like that
+	if !own && bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
 		return nil, errors.New("dedup: null is no result of the tool")
 	}
-	if !fits[Out](raw, true) {
+	switch {
+	case !own && !fits[Out](raw, true):
 		return nil, errors.New("dedup: it is no result of the tool: it " + lacking[Out](raw, "result"))
-	}
-	if t.Ref != nil && t.ref(out) == "" {
+	case t.Ref != nil && t.ref(out) == "":
 		return nil, errNoRef
-	}
-	if reflect.TypeFor[Out]().Kind() == reflect.Struct { // whose fields have one spelling
+	case own || reflect.TypeFor[Out]().Kind() == reflect.Struct: // whose fields have one spelling
 		return text, nil
 	}
 	return raw, nil // which keeps every digit of a number

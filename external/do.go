@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -48,6 +49,19 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (resul
 			return h.replay(ctx, o, seen.rec)
 		}
 		if seen.ended() {
+			if seen.row.due() && !(w.impatient && w.acted) { // the look after the answer, before the identity is free
+				a, own, err := h.x.acts.start(ctx, o.Identity, false, func(ctx context.Context, a *act) {
+					h.x.advance(ctx, a, h.t, seen.row, seen.began)
+				})
+				w.acted = w.acted || own
+				if err == nil {
+					err = w.wait(a, own, seen.row)
+				}
+				if err != nil {
+					return result, o.answer(dedup.ErrInFlight, err)
+				}
+				continue
+			}
 			if seen.row.fence == kept {
 				return result, withoutRecord(seen.row)
 			}
@@ -102,11 +116,14 @@ func (x *Tools) goOn(ctx context.Context, t *definition, o *ask, seen *sight, w 
 	return a, own, err
 }
 
-// withoutRecord is the answer to a call whose operation has an answer and may not be forgotten, and whose record
-// somebody has deleted.
+// withoutRecord is the answer to a call whose operation has an answer and may not be forgotten yet, and whose record
+// is forgotten, or was deleted.
 func withoutRecord(r *row) error {
 	op := r.operation()
 	op.Note = "it was answered, and its record has been deleted"
+	if r.dueAt != nil {
+		op.Note = fmt.Sprintf("it was answered, and its record is forgotten; the key is free after a look at the provider, which is due at %s", r.dueAt.UTC().Format(time.RFC3339))
+	}
 	return &ParkedError{op}
 }
 

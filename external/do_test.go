@@ -123,25 +123,45 @@ func TestCloseAfterTheLastAnswer(t *testing.T) {
 	}
 }
 
-// An act that its goroutine leaves by runtime.Goexit, as t.FailNow does, has ended: Close does not wait for it.
-func TestGoexitEndsTheAct(t *testing.T) {
+// TestGoexit has each function of a tool leave its goroutine by runtime.Goexit, as t.FailNow does, and the Tracer panic at
+// each step: what is known by then is not lost.
+func TestGoexit(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	left, answered := make(chan struct{}), make(chan error, 1)
-	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) {
-		defer close(left)
-		runtime.Goexit()
-		return out{}, nil
-	}})
-	ctx, cancel := context.WithCancel(f.ctx)
-	go func() {
-		_, err := h.Do(ctx, call("k"), in{1})
-		answered <- err
-	}()
-	<-left
-	require.NoError(t, f.tools.Close(f.ctx))
-	cancel()
-	require.Error(t, <-answered)
+	shared := newFixture(t)
+	exit := func() error { runtime.Goexit(); return nil }
+	for name, c := range map[string]struct {
+		tool external.Tool[in, out]
+		note string
+		held string // the verdict
+	}{
+		"Perform": {external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, exit() }}, "runtime.Goexit", ""},
+		"Finish": {external.Tool[in, out]{
+			Perform: answering("ch_1"), Finish: func(context.Context, pgx.Tx, in, out) error { return exit() },
+		}, "runtime.Goexit", "happened"},
+		"Refused": {external.Tool[in, out]{
+			Perform: func(context.Context, external.Attempt, in) (out, error) { return out{}, errDeclined },
+			Refused: func(context.Context, pgx.Tx, in, error) error { return exit() },
+		}, "runtime.Goexit", "refuse"},
+		"Find": {external.Tool[in, out]{Perform: losing, Find: func(context.Context, external.Attempt, in) ([]out, error) { return nil, exit() }}, "", ""},
+	} {
+		f := process(t, shared.pool)
+		h := add(f, c.tool)
+		_, err := h.Do(f.ctx, impatient(name), in{1})
+		require.Error(t, err, name)
+		if name == "Find" {
+			f.untilDue(f.lookup(name))
+			require.Contains(t, f.advance(name).Note, "runtime.Goexit")
+			continue
+		}
+		_, err = h.Do(f.ctx, call(name), in{1})
+		require.Equal(t, c.held, f.parkedBy(err, c.note).Verdict, name)
+	}
+	f := process(t, shared.pool)
+	f.steps.stopAt(func(external.Event) { panic("a bug") })
+	result, err := add(f, external.Tool[in, out]{Perform: answering("ch_1")}).Do(f.ctx, call("Tracer"), in{1})
+	require.NoError(t, err)
+	require.Equal(t, out{"ch_1"}, result.Value)
+	require.NotZero(t, f.steps.count(external.EventRecorded))
 }
 
 // TestResetIsRefused is a record that is not freed: what happened at the provider stays. Where there is no

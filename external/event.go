@@ -8,7 +8,7 @@ import (
 )
 
 // Event is the [dedup.Event] of every step of an operation. The Deduper's Tracer is told of
-// it. Alert on EventParked and EventTwice.
+// it. Its Func is "external", whichever function takes the step. Alert on EventParked and EventTwice.
 type Event struct {
 	dedup.CallData
 	Kind EventKind
@@ -64,7 +64,7 @@ func (x *Tools) event(ctx context.Context, kind EventKind, r *row, ref, note str
 		return
 	}
 	x.trace.TraceEvent(ctx, Event{
-		CallData: dedup.CallData{Func: "external.Do", Scope: r.Scope, Tool: r.Tool, Key: r.Key, KeyHash: dedup.KeyHash(r.Key), Attrs: dedup.AttrsOf(ctx)},
+		CallData: dedup.CallData{Func: "external", Scope: r.Scope, Tool: r.Tool, Key: r.Key, KeyHash: dedup.KeyHash(r.Key), Attrs: dedup.AttrsOf(ctx)},
 		Kind:     kind, Fence: r.fence, Ref: ref, Note: note,
 	})
 }

@@ -27,7 +27,7 @@ func TestEventLog(t *testing.T) {
 		tracer := dedup.NewSlogTracer(slog.New(slog.NewJSONHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug})), nil)
 		tracer.TraceEvent(t.Context(), external.Event{
 			CallData: dedup.CallData{
-				Func: "external.Do", Scope: "acme", Tool: "charge", Key: "k", KeyHash: dedup.KeyHash("k"),
+				Func: "external", Scope: "acme", Tool: "charge", Key: "k", KeyHash: dedup.KeyHash("k"),
 				Attrs: []slog.Attr{slog.String("agent", "billing")},
 			},
 			Kind: kind, Fence: 7, Ref: "ch_1", Note: "the answer is lost",

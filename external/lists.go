@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// querier is a pool or a transaction.
-type querier interface {
+// Querier reads the lists: a pool, or a transaction with limits of its own.
+type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
@@ -25,17 +25,16 @@ type List struct {
 }
 
 // Parked returns the operations that are parked, and those that happened twice, the oldest first. A page begins after the
-// ChangedAt, Scope, Tool and Key of list.After. on is a pool, or a transaction with limits of its own. The error is the
-// database's.
-func (x *Tools) Parked(ctx context.Context, on querier, list List) ([]Operation, error) {
+// ChangedAt, Scope, Tool and Key of list.After. The error is the database's.
+func (x *Tools) Parked(ctx context.Context, on Querier, list List) ([]Operation, error) {
 	at := list.After
 	return operations(on.Query(ctx, x.sql.parked, at.ChangedAt, at.Scope, at.Tool, at.Key, int64(list.Limit), list.Scopes))
 }
 
-// Open returns the operations that are pending or running, the oldest first. A page begins after the CreatedAt, Scope,
-// Tool and Key of list.After. The server sorts them, since no index is by their age. on and the error are those of
-// [Tools.Parked].
-func (x *Tools) Open(ctx context.Context, on querier, list List) ([]Operation, error) {
+// Open returns the operations that are pending or running, and those whose record is forgotten and whose key is blocked by a
+// look that is still due, the oldest first. A page begins after the CreatedAt, Scope,
+// Tool and Key of list.After. The server sorts them, since no index is by their age. The error is the database's.
+func (x *Tools) Open(ctx context.Context, on Querier, list List) ([]Operation, error) {
 	at := list.After
 	return operations(on.Query(ctx, x.sql.open, at.CreatedAt, at.Scope, at.Tool, at.Key, int64(list.Limit), list.Scopes, list.OlderThan))
 }

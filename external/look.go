@@ -9,7 +9,7 @@ import (
 
 // find asks the provider, within the lease and the tool's Timeout. One that does not heed its context
 // is left behind: it holds up nobody, and what it would still find is found by the next look.
-func (x *Tools) find(ctx context.Context, at *attempt) ([]json.RawMessage, error) {
+func (x *Tools) find(ctx context.Context, a *act, at *attempt) ([]json.RawMessage, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, min(at.t.Timeout, x.opts.Lease*3/4), errTimeout)
 	defer cancel()
 	type found struct {
@@ -17,11 +17,11 @@ func (x *Tools) find(ctx context.Context, at *attempt) ([]json.RawMessage, error
 		err  error
 	}
 	answer := make(chan found, 1)
-	a, in := at.row.attempt(), at.row.in()
-	go func() {
-		outs, err := safely(func() ([]json.RawMessage, error) { return at.t.Find(ctx, a, in) })
+	asked, in := at.row.attempt(), at.row.in()
+	a.behind.Go(func() {
+		outs, err := safely(func() ([]json.RawMessage, error) { return at.t.Find(ctx, asked, in) })
 		answer <- found{outs, err}
-	}()
+	})
 	var f found
 	select {
 	case f = <-answer:
@@ -37,7 +37,7 @@ func (x *Tools) find(ctx context.Context, at *attempt) ([]json.RawMessage, error
 //
 // In the model: LOOKING and LOOKED in worker.pml.
 func (x *Tools) look(ctx context.Context, a *act, at *attempt) {
-	outs, err := x.find(ctx, at)
+	outs, err := x.find(ctx, a, at)
 	var unrecorded *unrecordable
 	switch {
 	case errors.As(err, &unrecorded):
@@ -50,16 +50,18 @@ func (x *Tools) look(ctx context.Context, a *act, at *attempt) {
 		x.found(ctx, a, at, outs)
 	case at.row.state == Parked: // it is looked for, and never attempted again
 		a.err = x.lookAgain(ctx, at, at.row.tries+1)
-	case at.exists:
+	case at.row.confirmed:
 		a.err = x.notFoundYet(ctx, at)
-	case at.settled(at.t.Settles):
+	case at.settled(at.t.Settles) && !at.row.unmarked:
 		x.resend(ctx, a, at, nil)
 	case x.keyHolds(at.row, at.t):
 		x.resend(ctx, a, at, x.keyUntil(at.row, at.t))
+	case at.row.unmarked:
+		a.err = x.giveUp(ctx, at, "not found, and an attempt was made by a release without Find, whose effect a look-up may not see")
 	case at.t.Settles > 0:
 		a.err = x.change(ctx, at, x.sql.settleLater, at.t.Settles, at.earlier)
 	default:
-		a.err = x.park(ctx, at, "not found, and it may still be on its way")
+		a.err = x.giveUp(ctx, at, "not found, and it may still be on its way")
 	}
 }
 
@@ -90,6 +92,21 @@ func (x *Tools) lookAgain(ctx context.Context, at *attempt, looks int) error {
 	return x.change(ctx, at, x.sql.park, x.parkedPause(looks), value(at.row.note), nil, nil, nil, looks)
 }
 
+// exists deals with a provider that says that it has an effect of the key. The row keeps that: the provider may forget
+// its key before a look finds the effect, and nothing is sent again.
+//
+// In the model: the answer EXISTS in worker.pml.
+func (x *Tools) exists(ctx context.Context, a *act, at *attempt, why error) {
+	if at.t.Find == nil {
+		a.err = x.park(ctx, at, "no answer: "+note(why))
+		return
+	}
+	if a.err = x.change(ctx, at, x.sql.exists, x.opts.Lease); a.err == nil {
+		at.row = at.changed
+		x.look(ctx, a, at)
+	}
+}
+
 // maxUnseen is how often something that the provider says exists is looked for before the
 // operation is parked.
 const maxUnseen = 10
@@ -107,7 +124,7 @@ func (x *Tools) notFoundYet(ctx context.Context, at *attempt) error {
 // that one process looks at a time.
 //
 // In the model: the audit in worker.pml.
-func (x *Tools) audit(ctx context.Context, at *attempt) error {
+func (x *Tools) audit(ctx context.Context, a *act, at *attempt) error {
 	if at.t.Find == nil { // a person said that it never happened
 		return x.change(ctx, at, x.sql.audited, nil)
 	}
@@ -115,7 +132,7 @@ func (x *Tools) audit(ctx context.Context, at *attempt) error {
 		return err
 	}
 	at.row = at.changed
-	outs, err := x.find(ctx, at)
+	outs, err := x.find(ctx, a, at)
 	if err != nil && at.row.tries < maxTries {
 		pause := x.backoff(at.row)
 		return x.change(ctx, at, x.sql.audited, &pause)

@@ -134,3 +134,30 @@ func TestOneProcessAudits(t *testing.T) {
 	require.Equal(t, "ch_1", op.Twice)
 	require.Zero(t, op.Due)
 }
+
+// TestKeyIsFreeAfterTheAudit has a record forgotten while the look after its answer is due. The key is blocked until then,
+// and listed, and a call makes the look itself.
+func TestKeyIsFreeAfterTheAudit(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := &script{attempts: []answer{fails(errLost), is("ch_1")}, looks: []answer{is()}}
+	h := add(f, s.tool(external.Tool[in, out]{Settles: time.Millisecond}))
+	_, err := h.Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+	s.looks, s.looked = []answer{fails(errors.New("503")), is("ch_1")}, 0
+	f.exec(`DELETE FROM tool_dedup`)
+	f.exec(`UPDATE tool_effect SET forget_at = clock_timestamp(), due_at = clock_timestamp()`)
+	_, err = h.Do(f.ctx, call("k"), in{2}) // whose look fails
+	var parked *external.ParkedError
+	require.ErrorAs(t, err, &parked)
+	require.Contains(t, parked.Operation.Note, "the key is free after a look at the provider")
+	open, err := f.tools.Open(f.ctx, f.pool, external.List{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, open, 1)
+	f.untilDue(open[0])
+	result, err := h.Do(f.ctx, call("k"), in{2})
+	require.NoError(t, err)
+	require.Equal(t, out{"ch_1"}, result.Value)
+	sent, _ := s.count()
+	require.Equal(t, 3, sent)
+}

@@ -77,6 +77,8 @@ type row struct {
 	dueAt, sentAt, sentUntil *time.Time
 	tries                    int
 	looked                   bool
+	keyless, unmarked        bool
+	confirmed                bool
 	fingerprint, argDigests  []byte
 	input, ref, note, twice  *string
 	verdict, verdictValue    *string
@@ -90,6 +92,7 @@ func (r *row) fields() []any {
 	return []any{
 		&r.Scope, &r.Tool, &r.Key, (*string)(&r.state), &r.fence,
 		wire.MaybeTimes(&r.dueAt), wire.MaybeTimes(&r.sentAt), wire.MaybeTimes(&r.sentUntil), &r.tries, &r.looked,
+		&r.keyless, &r.unmarked, &r.confirmed,
 		wire.Digits(&r.fingerprint), wire.Digits(&r.argDigests), &r.input, &r.ref, &r.note, &r.twice, &r.verdict, &r.verdictValue,
 		wire.Times(&r.createdAt), wire.Times(&r.changedAt), wire.MaybeTimes(&r.forgetAt), wire.Times(&r.now),
 	}

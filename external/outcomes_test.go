@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +38,7 @@ type outcomeCase struct {
 	// fails is what the tool writes to the database, as long as that fails: in Finish, or in Refused. Default nil.
 	fails func(ctx context.Context, d *dedup.Deduper, tx pgx.Tx, why error) error
 
+	twice        string // of one that happened more than once
 	result       string // the id of the answer; none where it is refused or parked
 	note         string // of one that is parked
 	sent, looked int
@@ -60,9 +62,12 @@ var outcomes = map[string]outcomeCase{
 	"Lost/KeyAndFindFinds":    {tool: external.Tool[in, out]{KeyKept: external.Forever}, attempts: []answer{fails(errLost)}, looks: []answer{is("ch_1")}, result: "ch_1", sent: 1, looked: 1},
 	"Lost/KeyAndFindNothing":  {tool: external.Tool[in, out]{KeyKept: external.Forever}, attempts: []answer{fails(errLost), is("ch_1")}, looks: []answer{is()}, result: "ch_1", sent: 2, looked: 1},
 
-	"Panics":         {attempts: []answer{fails(errPanics)}, note: "panic: a bug", sent: 1},
-	"Timeout":        {tool: external.Tool[in, out]{Timeout: time.Nanosecond}, attempts: []answer{fails(errHangs)}, note: "Timeout", sent: 1},
-	"RefusalIsFault": {attempts: []answer{fails(dedup.Final(&pgconn.PgError{Code: "40001"}))}, note: "no answer: ", sent: 1},
+	"Panics":  {attempts: []answer{fails(errPanics)}, note: "panic: a bug", sent: 1},
+	"Timeout": {tool: external.Tool[in, out]{Timeout: time.Nanosecond}, attempts: []answer{fails(errHangs)}, note: "Timeout", sent: 1},
+	// An error that NotFinal marks is no refusal, wherever Final stands.
+	"NotFinalRefusal": {attempts: []answer{fails(dedup.NotFinal(errDeclined))}, note: "no answer: card declined", sent: 1},
+	"RefusalNotFinal": {attempts: []answer{fails(fmt.Errorf("sent: %w", dedup.Final(dedup.NotFinal(errors.New("body not read")))))}, note: "no answer: sent: body not read", sent: 1},
+	"RefusalIsFault":  {attempts: []answer{fails(dedup.Final(&pgconn.PgError{Code: "40001"}))}, note: "no answer: ", sent: 1},
 	// A provider that has accepted a job says so by an error: nothing is sent a second time, though Settles has passed.
 	"StillWorking": {
 		tool: external.Tool[in, out]{Settles: 1}, attempts: []answer{fails(errWorking)},
@@ -79,12 +84,22 @@ var outcomes = map[string]outcomeCase{
 		tool: external.Tool[in, out]{KeyKept: external.Forever}, attempts: []answer{fails(errLost), fails(external.ErrExists)},
 		looks: []answer{is(), is(), is("ch_1")}, result: "ch_1", sent: 2, looked: 3,
 	},
-	"Exists/Blind": {tool: external.Tool[in, out]{KeyKept: external.Forever}, attempts: []answer{fails(errLost), fails(external.ErrExists)}, note: "already", sent: 2},
+	// The provider forgets the key before its index has the effect: that it exists is remembered.
+	"Exists/Forgotten": {
+		tool:     external.Tool[in, out]{KeyKept: external.Forever, Settles: time.Millisecond},
+		attempts: []answer{fails(errLost), fails(external.ErrExists), is("ch_2")}, looks: []answer{is(), is(), is(), is("ch_1")}, result: "ch_1", sent: 2, looked: 4,
+	},
+	"Exists/Final":   {attempts: []answer{fails(dedup.Final(external.ErrExists))}, note: "already", sent: 1},
+	"Exists/NotDone": {attempts: []answer{fails(external.NotDone(external.ErrExists))}, note: "already", sent: 1},
+	"Exists/Blind":   {tool: external.Tool[in, out]{KeyKept: external.Forever}, attempts: []answer{fails(errLost), fails(external.ErrExists)}, note: "already", sent: 2},
 
 	// A body without an id is one that the client did not understand.
 	"WithoutRef/Neither": {attempts: []answer{is("")}, note: "lacks the provider's id", sent: 1},
 	"WithoutRef/Key":     {tool: external.Tool[in, out]{KeyKept: external.Forever}, attempts: []answer{is(""), is("ch_1")}, result: "ch_1", sent: 2},
 	"WithoutRef/Find":    {attempts: []answer{is("")}, looks: []answer{is(""), is("ch_1")}, result: "ch_1", sent: 1, looked: 2},
+
+	// An effect without an id among others hides none of them.
+	"WithoutRef/Among": {attempts: []answer{fails(errLost)}, looks: []answer{is("", "ch_1")}, result: "ch_1", twice: "(none)", sent: 1, looked: 1},
 
 	// What is decided and cannot be written is parked, and recorded when it can be.
 	"Finish/Refuses": {
@@ -175,6 +190,7 @@ func TestOutcomes(t *testing.T) {
 				require.Equal(t, first.Value, again.Value)
 				require.Equal(t, first.CreatedAt, again.CreatedAt)
 				require.Equal(t, c.result, op.Ref)
+				require.Equal(t, c.twice, op.Twice)
 				require.Equal(t, []string{"finish " + c.result}, f.ledger(input.Order))
 			case c.note != "" && c.fails == nil:
 				f.parkedBy(err, c.note)
@@ -284,7 +300,7 @@ func TestGivenUp(t *testing.T) {
 		"NotDone":          {attempts: []answer{forbidden}, note: "given up after 2700 tries: 401"},
 		"Replayed500":      {tool: external.Tool[in, out]{KeyKept: external.Forever}, attempts: []answer{fails(errors.New("500"))}, note: "given up after 2700 tries: 500"},
 		"NotDoneAfterLost": {tool: external.Tool[in, out]{KeyKept: external.Forever}, attempts: []answer{fails(errLost), forbidden}, note: "given up after 2700 tries: 401"},
-		"ExistsUnseen":     {tool: external.Tool[in, out]{KeyKept: external.Forever}, attempts: []answer{fails(external.ErrExists)}, looks: []answer{is()}, tries: 9, note: "it cannot be found"},
+		"ExistsUnseen":     {tool: external.Tool[in, out]{KeyKept: external.Forever}, attempts: []answer{fails(external.ErrExists)}, looks: []answer{is()}, tries: 10, note: "it cannot be found"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

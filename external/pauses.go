@@ -15,10 +15,11 @@ import (
 )
 
 // keyHolds reports whether an attempt may be made because of the provider's key, by when the
-// row was read.
+// row was read. The key must be that of every attempt that may have had an effect. A provider that has said
+// that it knows the key may have forgotten it since.
 func (x *Tools) keyHolds(r *row, t *definition) bool {
 	until := x.keyUntil(r, t)
-	return t.KeyKept > 0 && (until == nil || r.now.Before(*until))
+	return t.KeyKept > 0 && !r.keyless && !r.confirmed && (until == nil || r.now.Before(*until))
 }
 
 // keyUntil is until when an attempt has to begin, so that the provider still knows its key

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -67,6 +68,8 @@ func (x *Tools) tryRecord(ctx context.Context, a *act, at *attempt, ref string, 
 	r := at.row
 	a.err = x.insist(ctx, x.opts.Lease/2, func() error {
 		x.event(ctx, EventRecording, r, ref, "")
+		ctx, cancel := x.recordingTime(ctx)
+		defer cancel()
 		result, err := dedup.Do(r.known(ctx), x.d, r.call(at.t), func(ctx context.Context, tx pgx.Tx) (_ json.RawMessage, err error) {
 			done, err = one(collect(tx.Query(ctx, x.sql.done, append(life(r), ref, x.untilAudit(at.t), x.remembered(at.t.Retention), at.told)...)))
 			if err != nil {
@@ -95,9 +98,25 @@ func (x *Tools) tryRecord(ctx context.Context, a *act, at *attempt, ref string, 
 			return outs[0], nil
 		})
 		a.result = result
-		return err
+		return tooLong(ctx, err)
 	})
 	return done
+}
+
+// recordingTime bounds a transaction that records an answer: one that waits for a row of the application's keeps a
+// connection, and others need it.
+func (x *Tools) recordingTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, x.opts.Lease, errTooLong)
+}
+
+var errTooLong = errors.New("dedup: Finish or Refused has taken longer than Options.Lease")
+
+// tooLong adds that to an error of a transaction that was given up.
+func tooLong(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), errTooLong) {
+		return fmt.Errorf("%w: %w", errTooLong, err)
+	}
+	return err
 }
 
 // beside reports effects beside an answer that is recorded already. One that has no ref is

@@ -72,6 +72,7 @@ func (x *Tools) recover(ctx context.Context, t *definition) {
 		case slots <- struct{}{}:
 			<-slots
 		case <-ctx.Done():
+		case <-x.acts.base.Done():
 		}
 		if pause(ctx, wait) != nil || x.acts.isClosed() {
 			return
@@ -90,10 +91,12 @@ func (x *Tools) recover(ctx context.Context, t *definition) {
 			}
 			took = true
 			slots <- struct{}{}
-			running.Go(func() {
-				<-a.over
+			running.Go(func() { <-a.over })
+			go func() { // what does not heed its context takes its slot for as long as it runs
+				<-a.done
+				a.behind.Wait()
 				<-slots
-			})
+			}()
 		}
 		wait = x.poll()
 		if took && len(due) == free { // there may be more

@@ -21,7 +21,7 @@ import (
 func (x *Tools) refuse(ctx context.Context, a *act, at *attempt, why error) {
 	looked := false
 	if at.earlier != nil && at.t.Find != nil {
-		outs, err := x.find(ctx, at)
+		outs, err := x.find(ctx, a, at)
 		if err != nil {
 			a.err = x.postpone(ctx, at, note(err), false)
 			return
@@ -57,14 +57,16 @@ func (x *Tools) recordRefusal(ctx context.Context, a *act, at *attempt, why erro
 			if _, err := tx.Exec(ctx, x.sql.durable); err != nil {
 				return err
 			}
+			ctx, cancel := x.recordingTime(ctx) // not of COMMIT, whose outcome would be a guess
+			defer cancel()
 			if refused, before, err = x.refuseIn(ctx, tx, at, why); err != nil {
-				return err
+				return tooLong(ctx, err)
 			}
 			if before != nil {
 				return errStale
 			}
 			done, err = x.endRefused(ctx, tx, at, refused, looked)
-			return err
+			return tooLong(ctx, err)
 		})
 	})
 	switch {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tooldedup/dedup"
@@ -204,7 +205,10 @@ func (x *Tools) carryOut(ctx context.Context, a *act, at *attempt) {
 	if said.name == verdictHappened {
 		out, err := at.t.verdict(json.RawMessage(said.value))
 		if err != nil { // no caller could read it
-			a.err = x.parkUnrecorded(ctx, at, "", verdict{}, err)
+			if !strings.HasPrefix(value(at.row.note), unrecorded) {
+				said = verdict{} // a person may say it otherwise; what an attempt has found out is kept for the release that wrote it
+			}
+			a.err = x.parkUnrecorded(ctx, at, "", said, err)
 			return
 		}
 		at.told = &at.row.fence

@@ -42,6 +42,9 @@ func (e *UndoneError) Unwrap() error { return e.Refusal }
 // *[UndoneError] and no [dedup.ErrRefused], names it whenever the saga is called. A person has to take
 // that step back, or its Undo another way.
 //
+// The steps of a saga that is under way must keep their order and their keys from one release to the next: a refused step
+// takes back the steps before it, and no others.
+//
 // Nothing calls it again when its caller has died. A saga goes on by itself where it is run in the
 // Perform of a [Tool] with KeyKept: [Forever], which may be repeated as the saga may be.
 func Saga(ctx context.Context, steps ...Step) error {

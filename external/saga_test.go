@@ -138,3 +138,24 @@ func TestSagaGoesOn(t *testing.T) {
 	require.ErrorContains(t, err, "the truck is full")
 	require.Equal(t, []string{"pay", "ship", "refund"}, log)
 }
+
+// TestSagaOfAnotherRelease has a release order the steps otherwise than the one that a saga began with: a refused step takes
+// back the steps before it, in the order that it is called with. With the order that it began with, all is taken back.
+func TestSagaOfAnotherRelease(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var log []string
+	does := func(name string, err error) func(context.Context) error {
+		return func(context.Context) error {
+			log = append(log, name)
+			return err
+		}
+	}
+	charge := external.Step{Name: "charge", Do: does("charge", nil), Undo: does("refund", nil)}
+	require.ErrorIs(t, external.Saga(f.ctx, charge, external.Step{Name: "ship", Do: does("ship", errLost)}), errLost)
+	ship := external.Step{Name: "ship", Do: does("ship", &dedup.RefusedError{Message: "the truck is full"})}
+	require.ErrorAs(t, external.Saga(f.ctx, ship, charge), new(*external.UndoneError))
+	require.NotContains(t, log, "refund")
+	require.ErrorAs(t, external.Saga(f.ctx, charge, ship), new(*external.UndoneError))
+	require.Contains(t, log, "refund")
+}

@@ -16,9 +16,9 @@ type statements struct {
 	// What looks, and claims what is free.
 	claim, accept, read, parked, open, due string
 	// What an act does to its operation before it has an answer, with it, and after it.
-	take, hold, release, postpone, settleLater, park string
-	done, refused, orphaned, twice                   string
-	audit, audited                                   string
+	take, hold, exists, release, postpone, settleLater, park string
+	done, refused, orphaned, twice                           string
+	audit, audited                                           string
 	// What may be forgotten is deleted scope by scope where rows are spread.
 	forgetOne, forget, scopes, forgetOf string
 	// What a person says of an operation without an answer, and of one that happened twice.
@@ -30,17 +30,18 @@ type said struct{ audited, plain string }
 
 // columns are those of a row, in the order of row.fields. shown is how they are read: its times and
 // bytes are as table.Micros and table.Hex have them, because a session may write them in other ways.
-const columns = `e.scope, e.tool, e.key, e.state, e.fence, e.due_at, e.sent_at, e.sent_until, e.tries, e.looked,
+const columns = `e.scope, e.tool, e.key, e.state, e.fence, e.due_at, e.sent_at, e.sent_until, e.tries, e.looked, e.keyless, e.unmarked, e.confirmed,
        e.fingerprint, e.arg_digests, e.input, e.ref, e.note, e.twice, e.verdict, e.verdict_value,
        e.created_at, e.changed_at, e.forget_at`
 
-var shown = `e.scope, e.tool, e.key, e.state, e.fence, ` + micros("e.due_at", "e.sent_at", "e.sent_until") + `, e.tries, e.looked,
+var shown = `e.scope, e.tool, e.key, e.state, e.fence, ` + micros("e.due_at", "e.sent_at", "e.sent_until") + `, e.tries, e.looked, e.keyless, e.unmarked, e.confirmed,
        ` + table.Hex("e.fingerprint") + `, ` + table.Hex("e.arg_digests") + `, e.input, e.ref, e.note, e.twice, e.verdict, e.verdict_value,
        ` + micros("e.created_at", "e.changed_at", "e.forget_at")
 
 // shownOrNone is shown where there may be no row: then its state is None.
 var shownOrNone = `COALESCE(e.scope, ''), COALESCE(e.tool, ''), COALESCE(e.key, ''), COALESCE(e.state, ''),
        COALESCE(e.fence, 0), ` + micros("e.due_at", "e.sent_at", "e.sent_until") + `, COALESCE(e.tries, 0), COALESCE(e.looked, false),
+       COALESCE(e.keyless, false), COALESCE(e.unmarked, false), COALESCE(e.confirmed, false),
        ` + table.Hex("e.fingerprint") + `, ` + table.Hex("e.arg_digests") + `, e.input, e.ref, e.note, e.twice, e.verdict, e.verdict_value,
        ` + micros("COALESCE(e.created_at, clock.t)", "COALESCE(e.changed_at, clock.t)", "e.forget_at")
 
@@ -91,9 +92,10 @@ func newStatements(schema string) *statements {
 		durable: `SELECT CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
        THEN pg_catalog.set_config('synchronous_commit', 'on', true) END`,
 
-		// $7: the lease, $8: what tells the claim from others.
-		claim:  text(look("'running', {fence}, clock.t + $7::interval, clock.t, clock.t + $7::interval, 1, $8::text")),
-		accept: text(look("'pending', {fence}, clock.t, NULL, NULL, 0, NULL")),
+		// $7: the lease, $8: what tells the claim from others, $9 and $10: the attempt has no key, and the tool no Find.
+		claim: text(look(`'running', {fence}, clock.t + $7::interval, clock.t, clock.t + $7::interval, 1, $8::text,
+           $9::bool, $10::bool`)),
+		accept: text(look("'pending', {fence}, clock.t, NULL, NULL, 0, NULL, false, false")),
 		read:   text(`SELECT {shown}, {shown now} FROM {effect} AS e WHERE {id}`),
 		// $1 to $4: the place of the operation before, $5: how many, $6: the scopes, NULL for all.
 		parked: text(`SELECT {shown}, {shown now} FROM {effect} AS e
@@ -101,9 +103,11 @@ func newStatements(schema string) *statements {
    AND (e.changed_at, e.scope, e.tool, e.key) > ($1::timestamptz, $2::text, $3::text, $4::text)
    AND ($6::text[] IS NULL OR e.scope = ANY ($6::text[]))
  ORDER BY e.changed_at, e.scope, e.tool, e.key LIMIT $5::bigint`),
-		// $7: the age. What is open is due at some time. It is sorted, since no index is by its age.
+		// $7: the age. What is open is due at some time, and so is what blocks its key until it is looked at once more.
+		// It is sorted, since no index is by its age.
 		open: text(`SELECT {shown}, {shown now} FROM {effect} AS e
- WHERE e.due_at IS NOT NULL AND e.state IN ('pending', 'running') AND e.created_at <= {now} - $7::interval
+ WHERE e.due_at IS NOT NULL AND (e.state IN ('pending', 'running') OR e.state = 'done' AND e.forget_at <= {now})
+   AND e.created_at <= {now} - $7::interval
    AND (e.created_at, e.scope, e.tool, e.key) > ($1::timestamptz, $2::text, $3::text, $4::text)
    AND ($6::text[] IS NULL OR e.scope = ANY ($6::text[]))
  ORDER BY e.created_at, e.scope, e.tool, e.key LIMIT $5::bigint`),
@@ -133,8 +137,8 @@ func look(values string) string {
 old AS (SELECT {columns} FROM {effect} AS e WHERE {id}),
 rec AS (SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at FROM {record}
      WHERE scope = $1::text AND tool = $2::text AND key = $3::text),
-new AS (INSERT INTO {effect} AS e (scope, tool, key, state, fence, due_at, sent_at, sent_until, tries, note, looked,
-          fingerprint, arg_digests, input, created_at, changed_at)
+new AS (INSERT INTO {effect} AS e (scope, tool, key, state, fence, due_at, sent_at, sent_until, tries, note, keyless, unmarked,
+          looked, fingerprint, arg_digests, input, created_at, changed_at)
     SELECT $1::text, $2::text, $3::text, ` + values + `, false,
            $4::bytea, $5::bytea, $6::text, clock.t, clock.t
       FROM clock

@@ -5,7 +5,7 @@ func (s *statements) changes(text func(string) string) {
 	// $5: an attempt follows, and no look. One at a parked operation is counted when it has been made. $6: the lease.
 	// $7: the act goes on from a look that found nothing, which holds the row. $8: until when it may be taken, NULL
 	// where that is always. The provider counts its key from the first use, so that the first attempt's time stays.
-	// An attempt carries out what was said before it.
+	// An attempt carries out what was said before it. $9 and $10: the attempt has no key, and the tool no Find.
 	s.take = text(changingUnless("e.state = 'parked' OR e.verdict IS NOT NULL AND NOT $5::bool",
 		`{mine} AND e.state <> 'done' AND ($7::bool OR e.due_at <= clock.t)
    AND ($8::timestamptz IS NULL OR clock.t < $8::timestamptz) AND NOT {recorded}`,
@@ -13,13 +13,17 @@ func (s *statements) changes(text func(string) string) {
        tries = CASE WHEN e.state = 'parked' AND NOT $5::bool THEN e.tries ELSE e.tries + 1 END,
        sent_at = CASE WHEN $5::bool THEN COALESCE(e.sent_at, clock.t) ELSE e.sent_at END,
        sent_until = CASE WHEN $5::bool THEN {in $6} ELSE e.sent_until END, looked = e.looked OR $7::bool,
+       keyless = e.keyless OR $5::bool AND $9::bool, unmarked = e.unmarked OR $5::bool AND $10::bool,
        verdict = CASE WHEN $5::bool THEN NULL ELSE e.verdict END,
        verdict_value = CASE WHEN $5::bool THEN NULL ELSE e.verdict_value END`))
 	// $5: the lease, of an attempt that is on its way.
 	s.hold = text(changing("{mine} AND e.state = 'running'", "due_at = {in $5}, sent_until = {in $5}"))
+	// $5: the lease, of a look that follows an attempt which has ended: the provider has an effect of the key.
+	s.exists = text(changing("{mine} AND e.state = 'running'", "confirmed = true, due_at = {in $5}, sent_until = clock.t"))
 	// $5: the pause, $6: the note. The key was used, perhaps: when it first was stays.
 	s.release = text(changing("{mine} AND e.state = 'running'",
-		"state = 'pending', fence = {next}, sent_until = NULL, due_at = {in $5}, note = $6::text"))
+		`state = 'pending', fence = {next}, sent_until = NULL, keyless = false, unmarked = false, confirmed = false,
+       due_at = {in $5}, note = $6::text`))
 	// $5: the pause, $6: the note, $7: the attempt has ended, and its outcome is not known. The note of a verdict says
 	// who has given it.
 	s.postpone = text(changingUnless("e.verdict IS NOT NULL", "{mine}", `fence = {next}, due_at = {in $5},
@@ -48,9 +52,10 @@ func (s *statements) changes(text func(string) string) {
        due_at = CASE WHEN e.looked OR $7::bool THEN {in $5} END,
        input = CASE WHEN e.looked OR $7::bool THEN e.input END,
        verdict = NULL, verdict_value = NULL, tries = 0, forget_at = {a day after $6}`))
-	// $5: how long the record is remembered. A record that somebody else has written is the answer all the same.
+	// $5: how long the record is remembered. A record that somebody else has written is the answer all the same, and
+	// what is known to have happened is an effect beside it.
 	s.orphaned = text(changing("{mine} AND e.state <> 'done' AND {recorded}",
-		"state = 'done', due_at = NULL, input = NULL, forget_at = {a day after $5}"))
+		"state = 'done', ref = NULL, twice = "+plus("e.twice", "e.ref")+", due_at = NULL, input = NULL, forget_at = {a day after $5}"))
 	// $4: the row's life, $5: the ref of an effect beside the answer, or before there is one.
 	s.twice = text(changing(`{id} AND e.created_at = $4::timestamptz AND e.ref IS DISTINCT FROM $5::text
    AND NOT `+among("e.twice", "$5::text"),
@@ -74,6 +79,8 @@ func (s *statements) verdicts(schema string, text func(string) string) {
    AND ($9::bool OR e.verdict IS NULL)`,
 		`state = CASE WHEN $6::text = 'never' THEN 'pending' WHEN e.state = 'running' THEN 'parked' ELSE e.state END,
        fence = {next}, due_at = clock.t, sent_until = CASE WHEN $6::text <> 'never' THEN e.sent_until END,
+       keyless = e.keyless AND $6::text <> 'never', unmarked = e.unmarked AND $6::text <> 'never',
+       confirmed = e.confirmed AND $6::text <> 'never',
        looked = e.looked OR $6::text <> 'happened' AND e.sent_until IS NOT NULL,
        tries = CASE WHEN $6::text = 'never' THEN 0 ELSE e.tries END, verdict = $6::text, verdict_value = $7::text,
        note = COALESCE(NULLIF($8::text, ''), clock.me) || ': ' || $5::text`)), "$8::text", "$6::text", "$10::text", "$11::text")

@@ -232,7 +232,7 @@ func TestReadLongAgo(t *testing.T) {
 				due := r.sentAt.Add(time.Minute)
 				r.now, r.dueAt = due, &due
 			},
-			state: Parked,
+			state: Parked, meanwhile: `UPDATE tool_effect SET unmarked = true`,
 		},
 	} {
 		x := toolsOf(t, nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 
@@ -151,4 +152,37 @@ func TestInputOfAnEarlierRelease(t *testing.T) {
 		return out{"ch_1"}, nil
 	}})
 	later.until("k", external.Done)
+}
+
+// backwards is a key of a map that is read as another one than it was written.
+type backwards string
+
+func (b *backwards) UnmarshalText(text []byte) error {
+	runes := []rune(string(text))
+	slices.Reverse(runes)
+	*b = backwards(runes)
+	return nil
+}
+
+// TestInputSurvives refuses an input that would be another when it is read back, and claims nothing.
+func TestInputSurvives(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	survives(f, "any", any(9007199254740993), any(9007199254740991))
+	survives(f, "member", map[string]any{"n": 9007199254740993}, map[string]any{"n": 1.5})
+	survives(f, "key", map[backwards]int{"ab": 1}, map[backwards]int{"aa": 1})
+}
+
+func survives[In any](f *fixture, name string, bad, good In) {
+	f.t.Helper()
+	h, err := external.Add(f.tools, external.Tool[In, out]{Name: name, Perform: func(context.Context, external.Attempt, In) (out, error) {
+		return out{"ch_1"}, nil
+	}})
+	require.NoError(f.t, err)
+	_, err = h.Do(f.ctx, call("k"), bad)
+	var invalid *dedup.InvalidError
+	require.ErrorAs(f.t, err, &invalid)
+	require.Contains(f.t, invalid.Reason, "another when it is read back")
+	_, err = h.Do(f.ctx, call("k"), good)
+	require.NoError(f.t, err)
 }

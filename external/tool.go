@@ -40,7 +40,8 @@ type Tool[In, Out any] struct {
 	Find func(ctx context.Context, a Attempt, in In) ([]Out, error)
 
 	// Finish writes in the transaction that records a success, and Refused in the one that
-	// records a refusal. Each of them takes effect at most once, in whatever process. They must not end tx. Default none.
+	// records a refusal. Each of them takes effect at most once, in whatever process. They must not end tx. ctx ends
+	// after Options.Lease, because they keep a connection: the answer is kept then, and recorded later. Default none.
 	Finish  func(ctx context.Context, tx pgx.Tx, in In, out Out) error
 	Refused func(ctx context.Context, tx pgx.Tx, in In, why error) error
 

@@ -42,7 +42,8 @@ type Options struct {
 	// 30 s, at least 100 ms, at most 24 hours.
 	Lease time.Duration
 	// Workers is how many operations of each tool [Tools.Recover] advances at a time: a tool whose
-	// provider does not answer delays no other. Default 32.
+	// provider does not answer delays no other. A Perform or Find that goes on after its context has
+	// ended still counts. Default 32.
 	Workers int
 	// Enqueue is called by [Handle.Accept] for an operation that is new, in the caller's
 	// transaction, to put a job beside it that calls [Tools.Advance]. Default none: then

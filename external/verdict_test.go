@@ -192,7 +192,7 @@ func TestVerdictsThatAreNone(t *testing.T) {
 	require.Equal(t, op.Fence, f.lookup("k").Fence)
 
 	command := process(t, f.pool)
-	for _, text := range []string{`{"id":5}`, `{"message_id":"ch_9"}`, `{"id":"ch_9","more":1}`, `{}`, `null`, `"ch_9"`} {
+	for _, text := range []string{`{"id":5}`, `{"message_id":"ch_9"}`, `{"id":"ch_9","more":1}`, `{}`, `{"id":""}`, `null`, `"ch_9"`} {
 		wrong := external.Happened(json.RawMessage(text), "seen")
 		require.ErrorIs(t, f.tools.Resolve(f.ctx, f.lookup("k"), wrong), dedup.ErrInvalid, text)
 		require.NoError(t, command.tools.Resolve(f.ctx, f.lookup("k"), wrong))
@@ -208,6 +208,24 @@ func TestVerdictsThatAreNone(t *testing.T) {
 	record, err := f.d.Lookup(f.ctx, "acme", "charge", "k")
 	require.NoError(t, err)
 	require.JSONEq(t, `{"id":"ch_9"}`, string(record.Result), "as the tool itself writes it")
+}
+
+// TestVerdictWithoutRef: a null that a pointer takes has no ref either.
+func TestVerdictWithoutRef(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	h, err := external.Add(f.tools, external.Tool[in, *out]{
+		Name: "charge", KeyKept: external.Forever, Ref: func(o *out) string { return o.ID },
+		Perform: func(context.Context, external.Attempt, in) (*out, error) { return nil, external.ErrExists },
+	})
+	require.NoError(t, err)
+	_, err = h.Do(f.ctx, call("k"), in{1})
+	op := f.parkedBy(err, "already")
+	for _, text := range []string{`null`, `{"id":""}`} {
+		require.ErrorIs(t, f.tools.Resolve(f.ctx, op, external.Happened(json.RawMessage(text), "seen")), dedup.ErrInvalid, text)
+	}
+	require.NoError(t, f.tools.Resolve(f.ctx, op, external.Happened(&out{"ch_9"}, "seen")))
+	require.Equal(t, "ch_9", f.lookup("k").Ref)
 }
 
 // TestVerdictWithoutAudit: without the table an operator can act all the same; without the privilege nobody does

@@ -18,6 +18,9 @@ CREATE TABLE tool_effect (
     sent_until    timestamptz,
     tries         integer     NOT NULL,
     looked        boolean     NOT NULL,
+    keyless       boolean     NOT NULL DEFAULT false,
+    unmarked      boolean     NOT NULL DEFAULT false,
+    confirmed     boolean     NOT NULL DEFAULT false,
     fingerprint   bytea       NOT NULL,
     arg_digests   bytea,
     input         text,
@@ -47,6 +50,9 @@ COMMENT ON COLUMN tool_effect.sent_at IS 'When the first attempt began. NULL: ce
 COMMENT ON COLUMN tool_effect.sent_until IS 'No attempt sends anything after this. NULL: nothing that was sent may still take effect.';
 COMMENT ON COLUMN tool_effect.tries IS 'Attempts and looks since the state last changed: sets the pause before the next.';
 COMMENT ON COLUMN tool_effect.looked IS 'Whether a look-up that found nothing was relied on; a later one checks it.';
+COMMENT ON COLUMN tool_effect.keyless IS 'Whether an attempt that may have an effect went out without the provider''s key: the key does not keep a further one from being a second effect.';
+COMMENT ON COLUMN tool_effect.unmarked IS 'Whether such an attempt was made by a tool without Find: a look-up that finds nothing does not speak of it.';
+COMMENT ON COLUMN tool_effect.confirmed IS 'Whether the provider has said that it has an effect of the key: it is looked for, and nothing is sent again.';
 COMMENT ON COLUMN tool_effect.fingerprint IS 'That of the record, which is written from here: the arguments may be encoded in another way by then.';
 COMMENT ON COLUMN tool_effect.arg_digests IS 'Those of the record.';
 COMMENT ON COLUMN tool_effect.input IS 'The tool''s input as JSON; NULL once it is of no more use.';

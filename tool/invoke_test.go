@@ -276,5 +276,13 @@ func TestRefusalWithoutARecord(t *testing.T) {
 		require.ErrorAs(t, err, &refused, name)
 		require.Equal(t, "no such order", refused.Message)
 		require.Equal(t, class.NeedsKey(), !refused.CreatedAt.IsZero(), "recorded")
+
+		require.NoError(t, tools.Add(tool.Tool[struct{}, string]{Name: name + "_open", Class: class, Run: func(context.Context, pgx.Tx, struct{}) (string, error) {
+			return "", dedup.NotFinal(dedup.Final(errors.New("no such order")))
+		}}))
+		inv.Tool = name + "_open"
+		_, err = tools.Invoke(t.Context(), inv)
+		require.ErrorContains(t, err, "no such order", name)
+		require.NotErrorIs(t, err, dedup.ErrRefused, name)
 	}
 }

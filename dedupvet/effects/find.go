@@ -19,12 +19,11 @@ type finder struct {
 	queue   []*region // of which the calls are to be followed
 }
 
-// findEffects looks at every conversion to dedup.Effect, at what packages dedup,
-// tool and external are given to call with a transaction, as the Run of a tool, the
-// Archive of a sweep, and the Begin of an external tool, and at what package sqldedup is given
-// to call. What makes attempts outside of
-// the database has no transaction, and is none. A handler behind httpdedup or mcpdedup is one
-// that asks for its transaction.
+// findEffects looks at every conversion to dedup.Effect, at what packages dedup, tool and external
+// are given to call with a transaction, such as the Run of a tool, the Archive of a sweep, and the
+// Finish of an external tool, and at what package sqldedup is given to call. The Perform of an
+// external tool has no transaction, and is no effect. A handler behind httpdedup or mcpdedup is an
+// effect if it asks for its transaction.
 func (f *finder) findEffects(fn *ssa.Function) {
 	for in := range code.Instructions(fn) {
 		switch in := in.(type) {

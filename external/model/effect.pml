@@ -24,6 +24,9 @@
  *   known for KEPT ticks from the first request that has it, whatever becomes of that. Answers are lost; a process gives up waiting at
  *   any time, and its request may arrive after that. A decline is kept under the key only
  *   with DECLINES_KEPT.
+ *   Two releases, with RELEASES, of a tool without Settles. The requests of worker 0 have no key, and it sends none again.
+ *   A provider that rejects a used key, with REJECTS: it has an effect, and looks may not see that for any
+ *   time. When the row says that it has one, and nothing is under way, the provider may forget the key.
  *   The person, with HUMAN. Says of an operation that is parked, or whose attempts have ended,
  *   what is true when nothing is under way any more, and cancels a pending one. The database
  *   keeps a second person from overturning that: who overrules is not modelled.

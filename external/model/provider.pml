@@ -7,7 +7,9 @@ bit accepted = 0;       /* a request is accepted and has not taken effect */
 byte accepted_left = 0; /* the ticks that it has */
 byte late[8] = 0;       /* requests that nobody waits for, by the ticks that they have; at 0 any number */
 
-#define WAITING (late[0] + late[1] + late[2] + late[3] + late[4] + late[5] + late[6] + late[7])
+byte plain = 0;         /* requests without the key that nobody waits for, and that may take any time */
+
+#define WAITING (plain + late[0] + late[1] + late[2] + late[3] + late[4] + late[5] + late[6] + late[7])
 #define UNDER_WAY (w[0].at == SENDING || w[1].at == SENDING || w[2].at == SENDING || w[3].at == SENDING || accepted || WAITING > 0)
 
 /* Whatever may go wrong costs one of the faults, where they are counted. */
@@ -39,12 +41,27 @@ inline decline() {
 	keyed = (DECLINES_KEPT -> REFUSED : keyed)
 }
 
-/* A request arrives that has so many ticks left. */
+/* A request without the key arrives. */
+inline arrive_plain(result) {
+	if
+	:: effects < 2 -> happen(result)
+	:: effects == 2 -> result = UNKNOWN
+	:: FAULT ->
+		SPEND;
+		result = REFUSED
+	:: FAULT -> /* failed */
+		SPEND;
+		result = UNKNOWN
+	fi
+}
+
+/* A request with the key arrives, or one of a tool that has none, and has so many ticks left. */
 inline arrive(result, ticks) {
 	if
 	:: keyed == WORKING -> result = UNKNOWN
 	:: keyed == REFUSED -> result = REFUSED
-	:: IS_REF(keyed) -> result = keyed
+	:: IS_REF(keyed) && !REJECTS -> result = keyed
+	:: IS_REF(keyed) && REJECTS -> result = EXISTS
 	:: keyed == NONE && effects < 2 ->
 		happen(result);
 		use_key();

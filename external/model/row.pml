@@ -15,6 +15,7 @@
 #define NOTDONE 13
 #define NOTFOUND 14
 #define FAILED 15
+#define EXISTS 16
 #define IS_REF(answer) (answer != NONE && answer < REFUSED)
 
 /* Verdicts that are stored. */
@@ -32,6 +33,8 @@ byte settle = 0;      /* ticks until sent_until + Settles */
 byte holder = NOBODY; /* the worker whose act has the row's fence */
 byte verdict = NONE;
 bit looked = 0;
+bit keyless = 0;      /* an attempt that may have an effect went out without the key */
+bit confirmed = 0;    /* the provider has said that it has an effect of the key */
 bit twice = 0;
 bit first = 0;        /* the row's fence is its claim's: 1, with NO_FENCE_SEQUENCE */
 
@@ -86,7 +89,8 @@ inline next_fence(who) {
 #define HOLDS_ROW(i) (holder == i || NO_FENCE_SEQUENCE && first && w[i].first)
 #define MINE(i) (HOLDS_ROW(i) && (state == RUNNING || state == PARKED))
 
-#define KEY_HOLDS (KEY && age + WINDOW < KEPT)
+#define HAS_KEY(i) (KEY && !(RELEASES && i == 0))
+#define KEY_HOLDS (KEY && (!keyless || KEY_OF_ANOTHER_RELEASE) && (!confirmed || EXISTS_FORGOTTEN) && age + WINDOW < KEPT)
 #define HAS_SETTLED (SETTLES && settle == 0)
 
 /* The claim, an INSERT; or the UPDATE that takes the row and sends. */
@@ -100,6 +104,7 @@ inline begin(i) {
 	due = LEASE;
 	settle = TO_SETTLE;
 	sent = 1;
+	keyless = (RELEASES && !HAS_KEY(i) -> 1 : keyless);
 	age = (age == UNSENT -> 0 : age)
 }
 
@@ -120,11 +125,13 @@ inline release() {
 	state = PENDING;
 	age = (WINDOW_ANEW -> UNSENT : age);
 	sent = 0;
+	keyless = 0;
+	confirmed = 0;
 	settle = 0;
 	due = BACKOFF
 }
 
-#define MAY_PARK (FINISH_FAILS || !(FIND && SETTLES) && !KEY_HOLDS)
+#define MAY_PARK (FINISH_FAILS || confirmed || RELEASES || !(FIND && SETTLES) && !KEY_HOLDS)
 inline park(until) {
 	assert(MAY_PARK);      /* neither a key nor a settled look could tell */
 	assert(sent);          /* something was sent */
@@ -140,6 +147,8 @@ inline conclude(what) {
 	next_fence(NOBODY);
 	age = UNSENT;
 	sent = 0;
+	keyless = 0;
+	confirmed = 0;
 	settle = 0;
 	due = (looked && !NO_AUDIT && !(NO_REFUSAL_AUDIT && what == REFUSED) -> AUDIT : NEVER)
 }

@@ -43,6 +43,12 @@
 #ifndef REFUSAL_MAY_BE_WRONG
 #define REFUSAL_MAY_BE_WRONG 0 /* a late success may follow it: not checked */
 #endif
+#ifndef RELEASES
+#define RELEASES 0      /* worker 0 is of another release, whose tool has no key */
+#endif
+#ifndef REJECTS
+#define REJECTS 0       /* the provider rejects a used key, and lists late. Once the row has that, it forgets the key */
+#endif
 #ifdef PROGRESS
 #define BACKOFF 1
 #else
@@ -166,6 +172,14 @@
 /* That is so of a refusal too. */
 #ifndef NO_REFUSAL_AUDIT
 #define NO_REFUSAL_AUDIT 0
+#endif
+/* A key is sent again only where every attempt had it. */
+#ifndef KEY_OF_ANOTHER_RELEASE
+#define KEY_OF_ANOTHER_RELEASE 0
+#endif
+/* That the provider has an effect of the key is kept: nothing is sent again. */
+#ifndef EXISTS_FORGOTTEN
+#define EXISTS_FORGOTTEN 0
 #endif
 /* What cannot be recorded for good is parked. */
 #ifndef NO_PARK_AFTER_FINISH

@@ -7,8 +7,9 @@
 #else
 #define TAKES(i, what) (w[i].at == IDLE && due == 0 && state == what && !(ONLY_RECOVERER && i < CALLERS))
 #endif
-#define TAKE_HOLDS(i) (JUDGED_BEFORE_TAKE && w[i].held || !JUDGED_BEFORE_TAKE && KEY_HOLDS)
-#define LOOK_HOLDS(i) (JUDGED_AT_LOOK && w[i].held || !JUDGED_AT_LOOK && KEY_HOLDS || SETTLED_AT_SEND && w[i].held && HAS_SETTLED)
+#define TAKE_HOLDS(i) (JUDGED_BEFORE_TAKE && w[i].held || !JUDGED_BEFORE_TAKE && KEY_HOLDS && (HAS_KEY(i) || !RELEASES))
+#define LOOK_HOLDS(i) ((HAS_KEY(i) || !RELEASES) && (JUDGED_AT_LOOK && w[i].held || !JUDGED_AT_LOOK && KEY_HOLDS || SETTLED_AT_SEND && w[i].held && HAS_SETTLED))
+#define PLAIN(i) (RELEASES && i == 0) /* its requests have no key */
 #define LOOK_SETTLED(i) (SETTLED_AT_ANSWER && HAS_SETTLED || w[i].settled)
 
 inline answered(i, what) {
@@ -65,6 +66,12 @@ end:
 		park(NEVER);
 		idle(i)
 	}
+	/* What another release can find out is left to it. */
+	:: d_step { PLAIN(i) && !FIND && TAKES(i, RUNNING) && !keyless ->
+		next_fence(NOBODY);
+		postpone(1);
+		idle(i)
+	}
 
 	:: d_step { GIVES_UP && (TAKES(i, RUNNING) || TAKES(i, PENDING) && age != UNSENT) && verdict == NONE ->
 		next_fence(NOBODY);
@@ -82,19 +89,30 @@ end:
 	:: d_step { w[i].at == BEGUN && w[i].fresh == 0 -> /* it was paused, and sends nothing */
 		answered(i, NOTDONE)
 	}
-	:: atomic { w[i].at == SENDING ->
+	:: atomic { w[i].at == SENDING && PLAIN(i) ->
+		arrive_plain(w[i].answer);
+		w[i].left = 0;
+		w[i].at = ANSWERED
+	}
+	:: atomic { w[i].at == SENDING && !PLAIN(i) ->
 		arrive(w[i].answer, w[i].left);
 		w[i].left = 0;
 		w[i].at = ANSWERED
 	}
-	:: atomic { w[i].at == SENDING && FAULT -> /* the answer is lost */
+	:: atomic { w[i].at == SENDING && PLAIN(i) && FAULT -> /* the answer is lost */
+		SPEND;
+		arrive_plain(w[i].answer);
+		answered(i, UNKNOWN)
+	}
+	:: atomic { w[i].at == SENDING && !PLAIN(i) && FAULT ->
 		SPEND;
 		arrive(w[i].answer, w[i].left);
 		answered(i, UNKNOWN)
 	}
 	:: d_step { w[i].at == SENDING && FAULT && WAITING < ORPHANS -> /* no answer in time */
 		SPEND;
-		late[GRACE(w[i].left)]++;
+		plain = (PLAIN(i) -> plain + 1 : plain);
+		late[GRACE(w[i].left)] = (PLAIN(i) -> late[GRACE(w[i].left)] : late[GRACE(w[i].left)] + 1);
 		answered(i, UNKNOWN)
 	}
 	:: d_step { w[i].at == SENDING && FAULT -> /* the request is lost */
@@ -129,7 +147,8 @@ end:
 	}
 	:: d_step { w[i].at == SENDING && FAULT && WAITING < ORPHANS -> /* it dies, and the request is on its way */
 		SPEND;
-		late[w[i].left]++;
+		plain = (PLAIN(i) -> plain + 1 : plain);
+		late[w[i].left] = (PLAIN(i) -> late[w[i].left] : late[w[i].left] + 1);
 		idle(i)
 	}
 
@@ -143,13 +162,27 @@ end:
 	}
 	:: d_step { w[i].at == ANSWERED && w[i].answer == UNKNOWN && MINE(i) ->
 		if
-		:: FIND || KEY_HOLDS ->
+		:: FIND || KEY_HOLDS && !PLAIN(i) ->
 			settle = (SETTLES -> SETTLE : 0); /* sent_until is now */
 			postpone(BACKOFF)
 		:: else ->
 			park(NEVER)
 		fi;
 		idle(i)
+	}
+	:: d_step { w[i].at == ANSWERED && w[i].answer == EXISTS && MINE(i) ->
+		confirmed = 1;
+		if
+		:: FIND ->
+			settle = (SETTLES -> SETTLE : 0);
+			due = LEASE;
+			w[i].settled = 0;
+			w[i].answer = NONE;
+			w[i].at = LOOKING
+		:: else ->
+			park(NEVER);
+			idle(i)
+		fi
 	}
 	:: d_step { w[i].at == ANSWERED && w[i].answer == NOTDONE && MINE(i) ->
 		if
@@ -177,7 +210,7 @@ end:
 	/* A look: what is there now. */
 	:: atomic { w[i].at == LOOKING ->
 		if
-		:: effects == 0 -> w[i].answer = NOTFOUND
+		:: effects == 0 || REJECTS -> w[i].answer = NOTFOUND
 		:: effects > 0 -> w[i].answer = 2 * life + 1
 		:: effects > 1 -> w[i].answer = 2 * life + 2
 		:: FAULT -> SPEND; w[i].answer = FAILED
@@ -219,14 +252,20 @@ end:
 		w[i].settled = LOOK_SETTLED(i);
 		w[i].answer = NONE;
 		if
-		:: LOOK_HOLDS(i) || w[i].settled ->
+		:: confirmed && !EXISTS_FORGOTTEN -> /* it is there, and cannot be seen yet */
+			if
+			:: postpone(BACKOFF)
+			:: park(NEVER)
+			fi;
+			idle(i)
+		:: (!confirmed || EXISTS_FORGOTTEN) && (LOOK_HOLDS(i) || w[i].settled) ->
 			looked = 1;
 			w[i].held = 0;
 			begin(i)
-		:: !(LOOK_HOLDS(i) || w[i].settled) && SETTLES ->
+		:: (!confirmed || EXISTS_FORGOTTEN) && !(LOOK_HOLDS(i) || w[i].settled) && SETTLES ->
 			postpone(settle);
 			idle(i)
-		:: !(LOOK_HOLDS(i) || w[i].settled) && !SETTLES ->
+		:: (!confirmed || EXISTS_FORGOTTEN) && !(LOOK_HOLDS(i) || w[i].settled) && !SETTLES ->
 			park(0);
 			idle(i)
 		fi

@@ -74,6 +74,13 @@ end:
 	LATE_ONE(5)
 	LATE_ONE(6)
 	LATE_ONE(7)
+	:: atomic { plain > 0 -> plain--; arrive_plain(ref); ref = NONE }
+
+	/* It forgets a key that it has rejected, when nothing is under way. */
+	:: d_step { REJECTS && confirmed && IS_REF(keyed) && !UNDER_WAY ->
+		keyed = NONE;
+		key_left = 0
+	}
 	:: atomic { accepted -> complete(ref) }
 
 	/* The person: Never, Refuse and Happened of a parked operation, or of a running one whose
@@ -83,6 +90,8 @@ end:
 		state = PENDING;
 		age = (WINDOW_ANEW -> UNSENT : age);
 		sent = 0;
+		keyless = 0;
+		confirmed = 0;
 		settle = 0;
 		looked = 1;
 		due = 0

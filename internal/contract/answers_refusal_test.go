@@ -165,6 +165,11 @@ func TestRefusalWithoutDo(t *testing.T) {
 
 	require.NoError(t, b.d.Refusal(nil))
 	require.NoError(t, b.d.Refusal(declined))
+	for _, open := range []error{
+		dedup.NotFinal(final), dedup.Final(dedup.NotFinal(declined)), fmt.Errorf("charging: %w", dedup.NotFinal(final)), errors.Join(final, dedup.NotFinal(declined)),
+	} {
+		require.NoError(t, b.d.Refusal(open))
+	}
 }
 
 type declinedError struct{ message, code string }

@@ -56,7 +56,7 @@ func optionalTables() []Table {
 		columns: `
 			scope text COLLATE "C", tool text COLLATE "C", key text COLLATE "C", state text COLLATE "C", fence bigint,
 			due_at timestamp with time zone NULL, sent_at timestamp with time zone NULL, sent_until timestamp with time zone NULL,
-			tries integer, looked boolean, fingerprint bytea, arg_digests bytea NULL, input text NULL, ref text NULL, note text NULL,
+			tries integer, looked boolean, keyless boolean, unmarked boolean, confirmed boolean, fingerprint bytea, arg_digests bytea NULL, input text NULL, ref text NULL, note text NULL,
 			twice text NULL, verdict text COLLATE "C" NULL, verdict_value text NULL, created_at timestamp with time zone,
 			changed_at timestamp with time zone, forget_at timestamp with time zone NULL`,
 		key: "scope, tool, key", with: " WITH (fillfactor = 75)",

@@ -51,7 +51,7 @@ var campaigns = []campaign{
 	{"abuse", "effects that break their own transaction, in every exec mode", 0, 0, shared, nil, abuse.Run},
 	{"storm", "storms of twins, many tools and nested calls on pools of 2 to 8", 0, 0, shared, nil, storm.Run},
 	{"mixed-storm", "five ways to call, both orders, every isolation level and three exec modes on a few keys with short retentions, beside Sweep and Reset", 0, 0, shared, nil, history.RunStorm},
-	{"external", "tools that act outside of the database: worker processes killed and halted at every step, the server restarted, a provider that loses, delays and denies; eleven kinds of provider, nine planted mistakes", 20_000, 300, pgserver.Options{Private: true, Durable: true}, nil, outside.Run},
+	{"external", "tools that act outside of the database: worker processes killed and halted at every step, the server restarted, a provider that loses, delays and denies; fourteen kinds of provider, twelve planted mistakes", 20_000, 300, pgserver.Options{Private: true, Durable: true}, nil, outside.Run},
 	{"mcp", "an MCP client that cancels, drops and issues again, over two servers behind a balancer that cuts connections and delivers twice; servers killed", 10_000, 400, shared, nil, reissue.Run},
 	{"citus", "five ways to call through all nodes of a Citus cluster, by scope and by schema: COMMITs lost before and between the nodes, backends ended, nodes restarted", 200_000, 3_000, shared, citusdb.Missing, citus.Run},
 	{"secrets", "canaries in keys, arguments and results, looked for in errors, events and the server's log", 0, 0, pgserver.Options{Private: true, Settings: secrets.Settings()}, nil, secrets.Run},

@@ -20,11 +20,12 @@ var pays = external.Tool[string, int]{
 		_, err := http.Get("https://example.com/" + in)
 		return nil, err
 	},
-	Begin: func(ctx context.Context, tx pgx.Tx, in string) error {
-		_, err := http.Get("https://example.com/" + in) // want `http.Get in an effect`
-		return err
+	Finish: func(ctx context.Context, tx pgx.Tx, in string, out int) error {
+		if _, err := http.Get("https://example.com/" + in); err != nil { // want `http.Get in an effect`
+			return err
+		}
+		return toldBeside(in)
 	},
-	Finish: func(ctx context.Context, tx pgx.Tx, in string, out int) error { return toldBeside(in) },
 	Refused: func(ctx context.Context, tx pgx.Tx, in string, why error) error {
 		time.Sleep(time.Second) // want `time.Sleep in an effect`
 		return nil

@@ -12,13 +12,12 @@ import (
 var sends = external.Tool[string, int]{
 	Perform: func(ctx context.Context, a external.Attempt, in string) (int, error) { return attempted(), nil },
 	Find:    func(ctx context.Context, a external.Attempt, in string) ([]int, error) { return nil, nil },
-	Begin:   func(ctx context.Context, tx pgx.Tx, in string) error { return begun() },        // want "effect"
-	Finish:  func(ctx context.Context, tx pgx.Tx, in string, out int) error { return nil },   // want "effect"
-	Refused: func(ctx context.Context, tx pgx.Tx, in string, why error) error { return nil }, // want "effect"
+	Finish:  func(ctx context.Context, tx pgx.Tx, in string, out int) error { return ended() }, // want "effect"
+	Refused: func(ctx context.Context, tx pgx.Tx, in string, why error) error { return nil },   // want "effect"
 }
 
 var enqueues = &external.Options{Enqueue: func(ctx context.Context, tx pgx.Tx, op external.Operation) error { return nil }} // want "effect"
 
 func attempted() int { return 1 }
 
-func begun() error { return nil } // want "helper"
+func ended() error { return nil } // want "helper"

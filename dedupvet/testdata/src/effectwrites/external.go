@@ -15,8 +15,8 @@ func paysWith(pool *pgxpool.Pool) external.Tool[string, int] {
 			_, err := pool.Exec(ctx, "INSERT INTO attempts")
 			return 1, err
 		},
-		Begin: func(ctx context.Context, tx pgx.Tx, in string) error {
-			_, err := pool.Exec(ctx, "INSERT INTO payments") // want `Exec on a \*pgxpool.Pool in an effect`
+		Refused: func(ctx context.Context, tx pgx.Tx, in string, why error) error {
+			_, err := pool.Exec(ctx, "INSERT INTO refusals") // want `Exec on a \*pgxpool.Pool in an effect`
 			return err
 		},
 		Finish: func(ctx context.Context, tx pgx.Tx, in string, out int) error {

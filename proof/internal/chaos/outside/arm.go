@@ -22,6 +22,14 @@ type arm struct {
 	// finished; keeps a 500 under its key for ever.
 	KeepsRefusals, Outages, FirstUse, After, Jobs, Keeps500 bool
 
+	// Releases: the first worker is of an earlier release of the tool, which has neither the key nor Find, and another
+	// result. Only what has the marker of the later one is found.
+	Releases bool
+	// Rejects: the provider rejects a used key, and forgets it when the row has that; it lists an effect Late.
+	Rejects bool
+	// Locks: somebody locks the rows that Finish and Refused write to, for a lease or more.
+	Locks bool
+
 	Saga    bool
 	Control control
 }
@@ -30,13 +38,15 @@ type arm struct {
 type control int
 
 const (
-	right          control = iota
-	leaseThenAgain         // no library: a lease, and whoever finds it over runs again
-	triesInside            // Perform tries three times
-	keyPerAttempt          // a new key with every attempt
-	keyForgotten           // KeyKept is longer than the provider keeps it
-	settlesEarly           // Settles is shorter than it takes
-	statusRefuses          // every status but 200 is taken for a refusal
+	right           control = iota
+	leaseThenAgain          // no library: a lease, and whoever finds it over runs again
+	triesInside             // Perform tries three times
+	keyPerAttempt           // a new key with every attempt
+	keyForgotten            // KeyKept is longer than the provider keeps it
+	settlesEarly            // Settles is shorter than it takes
+	statusRefuses           // every status but 200 is taken for a refusal
+	forgetsAttempts         // the row does not keep what its attempts were sent with, and that one exists
+	writesBeside            // Finish writes on a connection of its own
 )
 
 var arms = []arm{
@@ -50,6 +60,9 @@ var arms = []arm{
 	{Name: "keys-answered-after", KeyKept: forever, KeepsRefusals: true, After: true},
 	{Name: "look-up-jobs", Find: true, Settles: settles, Jobs: true},
 	{Name: "keys-kept-500", KeyKept: forever, KeepsRefusals: true, Keeps500: true},
+	{Name: "releases", KeyKept: forever, Find: true, Settles: settles, Releases: true},
+	{Name: "keys-rejected", KeyKept: forever, Find: true, Late: veryLate, Rejects: true},
+	{Name: "locked-rows", KeyKept: forever, KeepsRefusals: true, Locks: true},
 	{Name: "saga", KeyKept: forever, Settles: settles, Saga: true},
 	{Name: "control-lease", Control: leaseThenAgain},
 	{Name: "control-tries", Control: triesInside},
@@ -59,6 +72,9 @@ var arms = []arm{
 	{Name: "control-first-use", KeyKept: forever, Forgets: shortKept, Outages: true, FirstUse: true, Control: keyForgotten},
 	{Name: "control-answered-after", KeyKept: forever, KeepsRefusals: true, After: true, Control: statusRefuses},
 	{Name: "control-jobs", Find: true, Settles: early, Late: veryLate, Jobs: true, Control: settlesEarly},
+	{Name: "control-releases", KeyKept: forever, Find: true, Settles: settles, Releases: true, Control: forgetsAttempts},
+	{Name: "control-keys-rejected", KeyKept: forever, Find: true, Late: veryLate, Rejects: true, Control: forgetsAttempts},
+	{Name: "control-locked-rows", KeyKept: forever, KeepsRefusals: true, Locks: true, Control: writesBeside},
 	{Name: "control-kept-500", KeyKept: forever, KeepsRefusals: true, Keeps500: true, Control: statusRefuses},
 }
 

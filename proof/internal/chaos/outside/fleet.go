@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tooldedup/dedup/internal/process"
@@ -29,12 +30,32 @@ func (t *trial) call(ctx context.Context) error {
 		tries = 1 // most operations are never answered before a person decides
 	}
 	all, ctx := errgroup.WithContext(ctx)
+	locking, unlock := context.WithCancel(ctx)
+	defer unlock()
+	if t.arm.Locks {
+		go t.lockRows(locking)
+	}
 	for n := range workers {
 		w := t.hire(n, false)
 		defer w.seat.Kill()
 		all.Go(func() error { return w.callAll(ctx, tries) })
 	}
 	return all.Wait()
+}
+
+// lockRows locks one row after the other that Finish and Refused write to, for up to twice as long as they may take.
+func (t *trial) lockRows(ctx context.Context) {
+	for n := 0; ctx.Err() == nil; n++ {
+		_ = pgx.BeginFunc(ctx, t.db.Pool, func(tx pgx.Tx) error { // the server is restarted
+			_, err := tx.Exec(ctx, `SELECT FROM balance WHERE account = $1 FOR UPDATE`, n%accounts)
+			if err == nil {
+				t.fault("row locked")
+				lab.Pause(ctx, leases(1+float64(n%3)/2))
+			}
+			return err
+		})
+		lab.Pause(ctx, lease/10)
+	}
 }
 
 // settle has one more worker do in calm what is due, and then call every operation once more, until it is
@@ -70,7 +91,7 @@ func (t *trial) hire(n int, calm bool) *worker {
 	return &worker{
 		t: t, seat: lab.Seat{
 			Command: process.Command{Args: []string{workerName}},
-			Task:    task{URL: t.db.URL, Provider: t.web.URL, Arm: t.arm, Calm: calm},
+			Task:    task{URL: t.db.URL, Provider: t.web.URL, Arm: t.arm, Number: n, Calm: calm},
 		},
 		rng: rand.New(rand.NewPCG(t.seed, uint64(n))), web: http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}

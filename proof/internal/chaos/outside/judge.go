@@ -57,7 +57,7 @@ func (t *trial) judge(ctx context.Context) error {
 	err := lab.Insist(ctx, func(ctx context.Context, _ int) error { // the server is restarted
 		rows, _ := t.db.Pool.Query(ctx, `
 			SELECT tool, key::int, COALESCE(e.state, ''), COALESCE(e.outcome, ''),
-			       COALESCE(CASE e.outcome WHEN 'done' THEN e.result::json->>'ID' END, ''),
+			       COALESCE(CASE e.outcome WHEN 'done' THEN COALESCE(e.result::json->>'ID', e.result::json->>'Charge') END, ''),
 			       e.twice IS NOT NULL, e.due_at IS NOT NULL,
 			       COALESCE(e.changed_at, 'epoch'), COALESCE(e.changed_at - e.sent_at, '-1 s'), COALESCE(e.note, ''),
 			       COALESCE(l.finished, 0), COALESCE(l.declined, 0), COALESCE(l.ref, '')
@@ -185,6 +185,8 @@ func (v *verdict) parked(a arm, r row, effects []effect) {
 	}
 	wrongly := false
 	switch {
+	case a.Releases: // the earlier release has neither key nor look-up
+	case a.Rejects: // a look tells, when the provider lists it
 	case a.KeyKept == forever, a.Find && a.Settles > 0: // either can always tell
 		wrongly = true
 	case a.Find: // a look sees what has happened before

@@ -113,6 +113,9 @@ func (t *trial) open(ctx context.Context) error {
 		if err == nil {
 			_, err = t.db.Pool.Exec(ctx, schema)
 		}
+		if err == nil && t.arm.Control == forgetsAttempts {
+			_, err = t.db.Pool.Exec(ctx, forgetting)
+		}
 		return err
 	})
 }

@@ -34,6 +34,7 @@ type provider struct {
 type effect struct {
 	ID          string
 	at, visible time.Time
+	marked      bool
 }
 
 func (e effect) String() string { return e.ID + " at " + e.at.UTC().Format(time.StampMilli) }
@@ -42,6 +43,7 @@ func (e effect) String() string { return e.ID + " at " + e.at.UTC().Format(time.
 type kept struct {
 	since time.Time
 	id    string
+	of    operation // that it was rejected for
 }
 
 // refusal is the id of a kept refusal.
@@ -63,6 +65,9 @@ const (
 	// claimedHeader has when the attempt was claimed. An honest provider loses a request that would take
 	// effect too long after that.
 	claimedHeader = "Claimed"
+	// markerHeader marks what a look of the later release finds, and existsHeader a look of a worker whose row has
+	// that the provider has an effect.
+	markerHeader, existsHeader = "Marker", "Exists"
 	// cut is the status of an answer that does not come.
 	cut = -1
 )
@@ -74,10 +79,10 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var status int
 	var body any
 	if r.Method == http.MethodGet {
-		status, body = p.find(of)
+		status, body = p.find(of, r.Header.Get(existsHeader) != "")
 	} else {
 		claimed, _ := strconv.ParseInt(r.Header.Get(claimedHeader), 10, 64)
-		status, body = p.charge(of, r.Header.Get(keyHeader), time.Unix(0, claimed))
+		status, body = p.charge(of, r.Header.Get(keyHeader), r.Header.Get(markerHeader) != "", time.Unix(0, claimed))
 	}
 	if status == cut {
 		panic(http.ErrAbortHandler) // closes the connection
@@ -87,13 +92,13 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // charge does what a request asks for, or what a fault makes of it.
-func (p *provider) charge(of operation, key string, claimed time.Time) (status int, out Charged) {
+func (p *provider) charge(of operation, key string, marked bool, claimed time.Time) (status int, out Charged) {
 	f, late := p.draw(of, key)
 	switch {
 	case f == lateAndCut:
 		go func() {
 			<-p.after(late)
-			p.act(of, key, f, claimed)
+			p.act(of, key, marked, f, claimed)
 		}()
 		return cut, out
 	case f == lateEffect:
@@ -101,7 +106,7 @@ func (p *provider) charge(of operation, key string, claimed time.Time) (status i
 	case f.without:
 		return f.status, out
 	}
-	status, out.ID = p.act(of, key, f, claimed)
+	status, out.ID = p.act(of, key, marked, f, claimed)
 	if f == lateAnswer {
 		<-p.after(late)
 	}
@@ -113,7 +118,7 @@ func (p *provider) charge(of operation, key string, claimed time.Time) (status i
 
 // act carries an operation out, or refuses it. What comes too late is lost. A key that is known gets the answer
 // that was kept.
-func (p *provider) act(of operation, key string, f fault, claimed time.Time) (status int, id string) {
+func (p *provider) act(of operation, key string, marked bool, f fault, claimed time.Time) (status int, id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -125,13 +130,16 @@ func (p *provider) act(of operation, key string, f fault, claimed time.Time) (st
 	}
 	k := p.key(key, now)
 	switch refuses := f == chanceRefusal || refuses(of); {
+	case k.id != "" && k.id != refusal && p.arm.Rejects:
+		k.of = of
+		return http.StatusUnprocessableEntity, ""
 	case k.id != "": // it is known
 	case refuses && !p.arm.KeepsRefusals:
 		return http.StatusPaymentRequired, ""
 	case refuses:
 		k.id = refusal
 	default:
-		k.id = p.enter(of, now, left)
+		k.id = p.enter(of, marked, now, left)
 	}
 	switch {
 	case k.id == refusal:
@@ -164,9 +172,12 @@ func refuses(of operation) bool {
 }
 
 // enter enters an effect in the book. It may become visible a little later, where that is bounded.
-func (p *provider) enter(of operation, now time.Time, left time.Duration) (id string) {
+func (p *provider) enter(of operation, marked bool, now time.Time, left time.Duration) (id string) {
 	p.last++
-	e := effect{ID: fmt.Sprint("ch_", p.last), at: now, visible: now}
+	e := effect{ID: fmt.Sprint("ch_", p.last), at: now, visible: now, marked: marked}
+	if p.arm.Rejects {
+		e.visible = now.Add(leases(p.rng.Float64() * veryLate))
+	}
 	if p.arm.Settles > 0 && (p.arm.Jobs || p.rng.IntN(20) == 0) {
 		e.visible = now.Add(time.Duration(p.rng.Float64() * float64(left)))
 	}
@@ -175,15 +186,18 @@ func (p *provider) enter(of operation, now time.Time, left time.Duration) (id st
 }
 
 // find sees what is visible by now.
-func (p *provider) find(of operation) (status int, found []Charged) {
+func (p *provider) find(of operation, exists bool) (status int, found []Charged) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if exists { // nothing is sent any more: the key need not be kept
+		maps.DeleteFunc(p.keys, func(_ string, k *kept) bool { return k.of == of })
+	}
 	if f := p.drawFault(); f.without {
 		p.fault(notFound)
 		return f.status, nil
 	}
 	for _, e := range p.book[of] {
-		if !time.Now().Before(e.visible) {
+		if !time.Now().Before(e.visible) && (e.marked || !p.arm.Releases) {
 			found = append(found, Charged{e.ID})
 		}
 	}

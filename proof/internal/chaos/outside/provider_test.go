@@ -131,7 +131,7 @@ func TestProviderKeepsRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t, arm{KeepsRefusals: keeps})
-			status, _ := b.provider.act(charged(1), "k", chanceRefusal, time.Now())
+			status, _ := b.provider.act(charged(1), "k", false, chanceRefusal, time.Now())
 			require.Equal(t, http.StatusPaymentRequired, status)
 			_, err := b.caller.charge(t.Context(), charged(1), "k", time.Now())
 			require.Equal(t, keeps, errors.Is(err, errDeclined), err)

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"strconv"
 	"time"
 
 	"github.com/tooldedup/dedup"
@@ -34,8 +35,13 @@ func (c *caller) TraceEvent(_ context.Context, event dedup.Event) {
 	if !ok {
 		return
 	}
-	if e.Kind == external.EventClaimed {
+	switch e.Kind {
+	case external.EventClaimed:
 		c.claimed.Store(e.Tool+" "+e.Key, time.Now())
+	case external.EventFenced: // what this process was told is not in the row
+		if op, err := strconv.Atoi(e.Key); err == nil {
+			c.exists.Delete(operation{e.Tool, op})
+		}
 	}
 	c.at(e.Kind)
 }

@@ -29,16 +29,19 @@ func (c *caller) tool(name string) external.Tool[Charge, Charged] {
 		Name: name, Timeout: leases(timeout), KeyKept: leases(c.Arm.KeyKept), Settles: leases(c.Arm.Settles),
 		Ref: func(out Charged) string { return out.ID },
 		Finish: func(ctx context.Context, tx pgx.Tx, in Charge, out Charged) error {
-			return note(ctx, tx, name, finished, in.Op, out.ID)
+			return c.write(ctx, tx, name, finished, in.Op, out.ID)
 		},
 		Refused: func(ctx context.Context, tx pgx.Tx, in Charge, _ error) error {
-			return note(ctx, tx, name, declined, in.Op, "")
+			return c.write(ctx, tx, name, declined, in.Op, "")
 		},
 		Perform: func(ctx context.Context, at external.Attempt, in Charge) (Charged, error) {
 			return c.perform(ctx, operation{name, in.Op}, at)
 		},
 	}
-	if c.Arm.Find {
+	if c.earlier() {
+		t.KeyKept, t.Settles = 0, 0
+	}
+	if c.Arm.Find && !c.earlier() {
 		t.Find = func(ctx context.Context, _ external.Attempt, in Charge) (found []Charged, err error) {
 			err = c.ask(ctx, http.MethodGet, operation{name, in.Op}, "", time.Time{}, &found)
 			return found, err
@@ -47,9 +50,44 @@ func (c *caller) tool(name string) external.Tool[Charge, Charged] {
 	return t
 }
 
+// earlierCharged is the result of the earlier release.
+type earlierCharged struct{ Charge string }
+
+func earlierTool(t external.Tool[Charge, Charged]) external.Tool[Charge, earlierCharged] {
+	return external.Tool[Charge, earlierCharged]{
+		Name: t.Name, Timeout: t.Timeout, Ref: func(out earlierCharged) string { return out.Charge }, Refused: t.Refused,
+		Finish: func(ctx context.Context, tx pgx.Tx, in Charge, out earlierCharged) error {
+			return t.Finish(ctx, tx, in, Charged{out.Charge})
+		},
+		Perform: func(ctx context.Context, a external.Attempt, in Charge) (earlierCharged, error) {
+			out, err := t.Perform(ctx, a, in)
+			return earlierCharged{out.ID}, err
+		},
+	}
+}
+
+// earlier reports whether this process is of the earlier release.
+func (c *caller) earlier() bool { return c.Arm.Releases && c.Number == 0 && !c.Calm }
+
+// write notes what was done, and adds to a row that somebody may have locked.
+func (c *caller) write(ctx context.Context, tx pgx.Tx, tool, kind string, op int, ref string) error {
+	if c.Arm.Control == writesBeside {
+		if _, err := c.client.Pool.Exec(ctx, insertLocal, tool, kind, op, ref); err != nil {
+			return err
+		}
+	} else if err := note(ctx, tx, tool, kind, op, ref); err != nil {
+		return err
+	}
+	if !c.Arm.Locks {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `UPDATE public.balance SET written = written + 1 WHERE account = $1`, op%accounts)
+	return err
+}
+
 func (c *caller) perform(ctx context.Context, of operation, at external.Attempt) (Charged, error) {
 	key, claimed := at.Key, c.claimedAt(of.Tool, at.CallKey)
-	if c.Arm.KeyKept == 0 {
+	if c.Arm.KeyKept == 0 || c.earlier() {
 		key = ""
 	}
 	switch c.Arm.Control {
@@ -62,6 +100,9 @@ func (c *caller) perform(ctx context.Context, of operation, at external.Attempt)
 	if c.Arm.Control == statusRefuses && err != nil && !errors.As(err, new(*url.Error)) {
 		err = dedup.Final(err)
 	}
+	if errors.Is(err, external.ErrExists) {
+		c.exists.Store(of, true)
+	}
 	return out, err
 }
 
@@ -70,6 +111,12 @@ func (c *caller) ask(ctx context.Context, method string, of operation, key strin
 	header := http.Header{claimedHeader: {strconv.FormatInt(claimed.UnixNano(), 10)}}
 	if key != "" {
 		header.Set(keyHeader, key)
+	}
+	if !c.earlier() {
+		header.Set(markerHeader, "later release")
+	}
+	if _, exists := c.exists.LoadAndDelete(of); exists && method == http.MethodGet {
+		header.Set(existsHeader, "the row has it")
 	}
 	return fetch(ctx, c.web, method, fmt.Sprintf("%s/charges?tool=%s&op=%d", c.Provider, of.Tool, of.Op), header, into)
 }
@@ -92,6 +139,8 @@ func fetch(ctx context.Context, web *http.Client, method, url string, header htt
 		return json.Unmarshal(answer, into)
 	case http.StatusPaymentRequired:
 		return dedup.Final(errDeclined)
+	case http.StatusUnprocessableEntity:
+		return external.ErrExists
 	case http.StatusTooManyRequests:
 		return external.NotDone(errors.New(res.Status))
 	}
@@ -166,15 +215,33 @@ func (c *caller) saga(ctx context.Context, op int) error {
 	)
 }
 
-// local is the application's own table: what Finish and Refused have written. leased is that of the control arm
-// without the library.
+// local is the application's own table: what Finish and Refused have written, and balance the rows that somebody locks.
+// leased is that of the control arm without the library.
 const schema = `
 CREATE TABLE IF NOT EXISTS local (tool text NOT NULL, kind text NOT NULL, op int NOT NULL, ref text NOT NULL);
+CREATE TABLE IF NOT EXISTS balance (account int PRIMARY KEY, written int NOT NULL);
+INSERT INTO balance SELECT n, 0 FROM generate_series(0, 7) AS n ON CONFLICT DO NOTHING;
 CREATE TABLE IF NOT EXISTS leased (op int PRIMARY KEY, until timestamptz NOT NULL, answer text);`
+
+// accounts is how many rows of balance there are.
+const accounts = 8
+
+// forgetting takes out of a row what it keeps of its attempts.
+const forgetting = `
+CREATE OR REPLACE FUNCTION forgets() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.keyless = false;
+    NEW.unmarked = false;
+    NEW.confirmed = false;
+    RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER forgets BEFORE INSERT OR UPDATE ON tool_effect FOR EACH ROW EXECUTE FUNCTION forgets();`
 
 const finished, declined = "finish", "refused"
 
 func note(ctx context.Context, tx pgx.Tx, tool, kind string, op int, ref string) error {
-	_, err := tx.Exec(ctx, `INSERT INTO public.local (tool, kind, op, ref) VALUES ($1, $2, $3, $4)`, tool, kind, op, ref)
+	_, err := tx.Exec(ctx, insertLocal, tool, kind, op, ref)
 	return err
 }
+
+const insertLocal = `INSERT INTO public.local (tool, kind, op, ref) VALUES ($1, $2, $3, $4)`

@@ -1,6 +1,7 @@
 package outside
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,7 @@ const workerName = "chaos-external-worker"
 type task struct {
 	URL, Provider string
 	Arm           arm
+	Number        int // of the worker
 	Calm          bool
 }
 
@@ -57,6 +59,7 @@ type caller struct {
 	tools   *external.Tools
 	handles map[string]*external.Handle[Charge, Charged] // by tool
 	claimed sync.Map                                     // when, by tool and key, of the last attempt
+	exists  sync.Map                                     // operations whose attempt was told that there is an effect, until the next look
 }
 
 func (c *caller) open(ctx context.Context, t task) (_ http.Handler, done func() error, err error) {
@@ -70,7 +73,12 @@ func (c *caller) open(ctx context.Context, t task) (_ http.Handler, done func() 
 		return nil, nil, err
 	}
 	for _, name := range t.Arm.tools() {
-		if c.handles[name], err = external.Add(c.tools, c.tool(name)); err != nil {
+		if c.earlier() {
+			_, err = external.Add(c.tools, earlierTool(c.tool(name)))
+		} else {
+			c.handles[name], err = external.Add(c.tools, c.tool(name))
+		}
+		if err != nil {
 			return nil, nil, err
 		}
 	}
@@ -137,13 +145,25 @@ const acceptEvery = 4
 
 // outside makes a call. Now and then its intent is accepted in a transaction before.
 func (c *caller) outside(ctx context.Context, tool string, op int) (string, error) {
-	if op%acceptEvery == 0 {
+	if op%acceptEvery == 0 && !c.earlier() {
 		_ = pgx.BeginFunc(ctx, c.client.Pool, func(tx pgx.Tx) error { // without it, Do claims
 			_, err := c.handles[tool].Accept(ctx, tx, callOf(op), Charge{op})
 			c.at("accepted")
 			return err
 		})
 	}
-	r, err := c.handles[tool].Do(ctx, callOf(op), Charge{op})
-	return r.Value.ID, err
+	if !c.Arm.Releases {
+		r, err := c.handles[tool].Do(ctx, callOf(op), Charge{op})
+		return r.Value.ID, err
+	}
+	call, out := callOf(op), struct {
+		Charged
+		earlierCharged
+	}{} // either release may have recorded it
+	call.Tool, call.Args = tool, Charge{op}
+	r, err := c.tools.Do(ctx, call, fmt.Appendf(nil, `{"Op":%d}`, op))
+	if err == nil {
+		err = json.Unmarshal(r.Value, &out)
+	}
+	return cmp.Or(out.ID, out.Charge), err
 }

@@ -10,15 +10,14 @@ import (
 )
 
 type Attempt struct {
-	Key   string
-	Fence int64
+	Key            string
+	Scope, CallKey string
 }
 
 type Tool[In, Out any] struct {
 	Name    string
 	Perform func(ctx context.Context, a Attempt, in In) (Out, error)
 	Find    func(ctx context.Context, a Attempt, in In) ([]Out, error)
-	Begin   func(ctx context.Context, tx pgx.Tx, in In) error
 	Finish  func(ctx context.Context, tx pgx.Tx, in In, out Out) error
 	Refused func(ctx context.Context, tx pgx.Tx, in In, why error) error
 }

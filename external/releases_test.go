@@ -1,0 +1,252 @@
+package external_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+)
+
+// shop is a provider that both releases of a tool use. It dedups by the key that a request has, and finds
+// what was sent with a marker.
+type shop struct {
+	*provider
+	marked []out
+}
+
+// release is a tool as one release of a program declares it.
+type release struct {
+	kept, settles time.Duration
+	find          bool
+}
+
+// tool loses every answer of which lost is true, after the provider has acted or, with before, without that.
+func (s *shop) tool(r release, lost, before bool) external.Tool[in, out] {
+	t := external.Tool[in, out]{KeyKept: r.kept, Settles: r.settles, Timeout: time.Second}
+	t.Perform = func(_ context.Context, a external.Attempt, i in) (out, error) {
+		if lost && before {
+			return out{}, errLost
+		}
+		key := ""
+		if r.kept > 0 {
+			key = a.Key
+		}
+		o := s.act(key, i.Order)
+		if r.find {
+			s.marked = append(s.marked, o)
+		}
+		if lost {
+			return out{}, errLost
+		}
+		return o, nil
+	}
+	if r.find {
+		t.Find = func(context.Context, external.Attempt, in) ([]out, error) { return s.marked, nil }
+	}
+	return t
+}
+
+// cutOff makes a call whose process dies when its attempt has acted or, with lost, before the request arrives.
+func cutOff(f *fixture, t external.Tool[in, out], key string) {
+	f.t.Helper()
+	perform := t.Perform
+	t.Perform = func(ctx context.Context, a external.Attempt, i in) (out, error) {
+		_, err := perform(ctx, a, i)
+		f.exec(`UPDATE tool_effect SET fence = fence + 1 WHERE key = $1`, key) // it writes nothing more
+		return out{}, err
+	}
+	_, err := add(f, t).Do(f.ctx, impatient(key), in{1})
+	require.ErrorIs(f.t, err, dedup.ErrInFlight)
+	require.Equal(f.t, external.Running, f.lookup(key).State)
+}
+
+// TestReleases has an attempt that one release has made, and whose process has died, taken up by another release: once
+// where the attempt has acted, and once where its request was lost. Nothing happens twice, whatever the two declare.
+func TestReleases(t *testing.T) {
+	t.Parallel()
+	shared := newFixture(t)
+	none, key, look := release{}, release{kept: external.Forever}, release{find: true, settles: time.Minute}
+	both := release{kept: external.Forever, find: true, settles: time.Minute}
+	const cannotAsk, unseen = "the provider cannot be asked", "a release without Find"
+	for name, c := range map[string]struct {
+		before, after release
+		acted, lost   external.State // in the end, where the attempt has acted and where its request was lost
+		note          string         // where it is parked
+	}{
+		"Same/Key":             {key, key, external.Done, external.Done, ""},
+		"Same/Find":            {look, look, external.Done, external.Done, ""},
+		"KeyAdded":             {none, key, external.Parked, external.Parked, cannotAsk},
+		"KeyAddedToFind":       {look, both, external.Done, external.Done, ""},
+		"KeyAndFindAdded":      {none, both, external.Parked, external.Parked, unseen},
+		"KeyTakenAway":         {key, none, external.Parked, external.Parked, cannotAsk},
+		"KeyTakenFromFind":     {both, look, external.Done, external.Done, ""},
+		"FindAdded":            {none, look, external.Parked, external.Parked, unseen},
+		"FindAddedToKey":       {key, both, external.Done, external.Done, ""},
+		"FindTakenAway":        {look, none, external.Parked, external.Parked, cannotAsk},
+		"FindTakenFromKey":     {both, key, external.Done, external.Done, ""},
+		"FindInPlaceOfKey":     {key, look, external.Parked, external.Parked, unseen},
+		"KeyInPlaceOfFind":     {look, key, external.Parked, external.Parked, cannotAsk},
+		"KeyKeptShorter":       {key, release{kept: 3 * lease}, external.Parked, external.Parked, cannotAsk},
+		"SettlesNoLongerKnown": {look, release{find: true}, external.Done, external.Parked, "it may still be on its way"},
+	} {
+		for fate, want := range map[string]external.State{"acted": c.acted, "lost": c.lost} {
+			key := name + "/" + fate
+			t.Run(key, func(t *testing.T) {
+				t.Parallel()
+				s := &shop{provider: newProvider()}
+				cutOff(process(t, shared.pool), s.tool(c.before, true, fate == "lost"), key)
+				f := process(t, shared.pool)
+				h := add(f, s.tool(c.after, false, false))
+				op := f.until(key, want)
+				require.Empty(t, op.Twice)
+				if want == external.Parked {
+					require.Contains(t, op.Note, c.note)
+					require.Equal(t, fate == "acted", s.effects() == 1)
+					return
+				}
+				result, err := h.Do(f.ctx, call(key), in{1})
+				require.NoError(t, err)
+				require.Equal(t, out{"ch_1"}, result.Value)
+				require.Equal(t, 1, s.effects())
+			})
+		}
+	}
+}
+
+// TestReleaseLeavesToAnother: what a release without key or look-up cannot find out is left to one that has it.
+func TestReleaseLeavesToAnother(t *testing.T) {
+	t.Parallel()
+	shared := newFixture(t)
+	for key, with := range map[string]release{"Key": {kept: external.Forever}, "Find": {find: true, settles: time.Minute}} {
+		s := &shop{provider: newProvider()}
+		cutOff(process(t, shared.pool), s.tool(with, true, false), key)
+		without, f := process(t, shared.pool), process(t, shared.pool)
+		add(without, s.tool(release{}, false, false))
+		without.untilDue(without.lookup(key))
+		require.Equal(t, external.Running, without.advance(key).State)
+		add(f, s.tool(with, false, false))
+		f.until(key, external.Done)
+		require.Equal(t, 1, s.effects())
+	}
+}
+
+// TestReleaseKeepsAResult has a result that could not be recorded, and that the next release cannot read: it is kept for
+// the release that wrote it, which records it.
+func TestReleaseKeepsAResult(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.makeLedger()
+	closed := true
+	tool := ledger(external.Tool[in, out]{KeyKept: external.Forever, Perform: answering("ch_1")})
+	finish := tool.Finish
+	tool.Finish = func(ctx context.Context, tx pgx.Tx, i in, o out) error {
+		if closed {
+			return errors.New("the ledger is closed")
+		}
+		return finish(ctx, tx, i, o)
+	}
+	h := add(f, tool)
+	_, err := h.Do(f.ctx, call("k"), in{1})
+	f.parkedBy(err, "the ledger is closed")
+
+	next := process(t, f.pool)
+	_, err = external.Add(next.tools, external.Tool[in, charged]{
+		Name: "charge", KeyKept: external.Forever, Ref: func(o charged) string { return o.Charge },
+		Perform: func(context.Context, external.Attempt, in) (charged, error) { return charged{"ch_1"}, nil },
+	})
+	require.NoError(t, err)
+	next.untilDue(next.lookup("k"))
+	op, _ := next.tools.Advance(f.ctx, "acme", "charge", "k")
+	require.Equal(t, external.Parked, op.State)
+	require.Equal(t, "happened", op.Verdict)
+	closed = false
+	f.until("k", external.Done)
+	require.Equal(t, []string{"finish ch_1"}, f.ledger(1))
+}
+
+// TestReleaseReadsAnotherResult has an attempt of one release succeed when the other one has recorded its own, whose result
+// has another form: it is the same effect.
+func TestReleaseReadsAnotherResult(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	add(f, external.Tool[in, out]{KeyKept: external.Forever, Perform: answering("ch_1")})
+	next := process(t, f.pool)
+	entered, goOn := make(chan struct{}), make(chan struct{})
+	h, err := external.Add(next.tools, external.Tool[in, charged]{
+		Name: "charge", KeyKept: external.Forever, Ref: func(o charged) string { return o.Charge },
+		Perform: func(context.Context, external.Attempt, in) (charged, error) {
+			close(entered)
+			<-goOn
+			return charged{"ch_1"}, nil
+		},
+	})
+	require.NoError(t, err)
+	called := make(chan error, 1)
+	go func() {
+		_, err := h.Do(next.ctx, call("k"), in{1})
+		called <- err
+	}()
+	<-entered
+	f.exec(`UPDATE tool_effect SET due_at = clock_timestamp(), fence = fence + 1`)
+	require.Equal(t, external.Done, f.advance("k").State)
+	close(goOn)
+	require.NoError(t, <-called)
+	require.Empty(t, f.lookup("k").Twice)
+}
+
+// charged is the result of a release after that of [out].
+type charged struct {
+	Charge string `json:"charge"`
+}
+
+// TestReleaseChangesTheClass has a call under way whose tool is one of package dedup in the next release: that release knows
+// nothing of the attempt, which is reported when it comes back.
+func TestReleaseChangesTheClass(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	entered, goOn := make(chan struct{}), make(chan struct{})
+	h := add(f, external.Tool[in, out]{Perform: func(context.Context, external.Attempt, in) (out, error) {
+		close(entered)
+		<-goOn
+		return out{"ch_1"}, nil
+	}})
+	answered := make(chan dedup.Result[out], 1)
+	go func() {
+		result, _ := h.Do(f.ctx, call("k"), in{1})
+		answered <- result
+	}()
+	<-entered
+	next := call("k")
+	next.Tool, next.Args = "charge", in{1}
+	_, err := dedup.Do(f.ctx, f.d, next, func(context.Context, pgx.Tx) (out, error) { return out{"row 7"}, nil })
+	require.NoError(t, err)
+	close(goOn)
+	require.Equal(t, out{"row 7"}, (<-answered).Value)
+	f.untilDue(f.lookup("k"))
+	require.Equal(t, "ch_1", f.advance("k").Twice)
+	require.Equal(t, 1, f.steps.count(external.EventTwice))
+}
+
+// TestReleaseChangesTheName: the calls of a tool that has another name are other calls.
+func TestReleaseChangesTheName(t *testing.T) {
+	t.Parallel()
+	shared := newFixture(t)
+	s := &shop{provider: newProvider()}
+	cutOff(process(t, shared.pool), s.tool(release{kept: external.Forever}, true, false), "k")
+	f := process(t, shared.pool)
+	renamed := s.tool(release{kept: external.Forever}, false, false)
+	renamed.Name = "debit"
+	_, err := add(f, renamed).Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+	require.Equal(t, 2, s.effects())
+	open, err := f.tools.Open(f.ctx, f.pool, external.List{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, open, 1, "the old call is listed")
+	require.Equal(t, external.Running, open[0].State)
+}
