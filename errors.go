@@ -224,6 +224,16 @@ func IsRetryable(err error) bool {
 	return !answered && (open || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || IsTransient(err))
 }
 
+// IsAnswer reports whether err is the call's answer, which no retry by the caller changes: ErrRefused,
+// ErrExpired, ErrKeyReused, ErrBroken, ErrInvalid, and an error with a method IsAnswer() bool that
+// returns true, such as *tool.ArgumentError. An answer stays one whatever it wraps or is joined with,
+// and is never retryable. IsAnswer is false for an effect's own error, which a retry runs again, and
+// for ErrSchema, which an operator corrects.
+func IsAnswer(err error) bool {
+	answered, _ := classifyAnswer(err)
+	return answered && !errors.Is(err, ErrSchema)
+}
+
 // classifyAnswer looks through err and what it wraps for an answer, and for what leaves it open. An
 // answer stays one whatever it wraps and whatever it is joined with, and so does a fault
 // that Do has given up on.
@@ -236,6 +246,10 @@ func classifyAnswer(err error) (answered, open bool) {
 		return !open, open
 	case *RefusedError, *finalError, *InvalidError:
 		return true, false
+	case interface{ IsAnswer() bool }: // of packages above this one, and of users
+		if typed.IsAnswer() {
+			return true, false
+		}
 	}
 	for _, answer := range [...]error{ErrRefused, ErrExpired, ErrKeyReused, ErrBroken, ErrSchema} {
 		if matches(err, answer) {

@@ -61,6 +61,7 @@ import (
 	"github.com/tooldedup/dedup/oteldedup"
 	"github.com/tooldedup/dedup/sqldedup"
 	"github.com/tooldedup/dedup/tool"
+	"github.com/tooldedup/dedup/tool/loop"
 )
 
 type Ticket struct { ID int; Title string }

@@ -42,6 +42,9 @@ func (e *ParkedError) Error() string {
 		e.Operation.Tool, e.Operation.Note)
 }
 
+// IsAnswer is true: see [dedup.IsAnswer].
+func (e *ParkedError) IsAnswer() bool { return true }
+
 // unrecordable is an effect that happened and whose result cannot be recorded.
 type unrecordable struct {
 	err error

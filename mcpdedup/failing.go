@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -112,11 +111,11 @@ var next = map[door.Code]string{
 
 func refusedFailure(refused *dedup.RefusedError) failure {
 	told := failure{code: door.Refused, text: refused.Message, meta: mcp.Meta{door.MetaDuplicate: door.IsDuplicate(refused.Replayed, refused.Recovered), door.MetaFirstAt: rfc3339(refused.CreatedAt)}}
-	if ofDatabase(refused.Message) {
+	if door.OfDatabase(refused.Message) {
 		// An error of the database's or of its driver's that was recorded as the
 		// answer, by a tool that records all errors. Of a replay there is nothing
 		// but the text.
-		told.text, told.hidden = "The tool refused this call, and its answer is final.", true
+		told.text, told.hidden = door.HiddenRefusal, true
 		return told
 	}
 	extra := map[string]any{}
@@ -130,15 +129,4 @@ func refusedFailure(refused *dedup.RefusedError) failure {
 		told.meta[door.MetaRefusal] = extra
 	}
 	return told
-}
-
-// ofDatabase reports whether a text is an error of Postgres's or of pgx's. Those
-// of pgx quote values of arguments, and name columns and types.
-func ofDatabase(text string) bool {
-	for _, mark := range [...]string{"(SQLSTATE ", "(OID ", "failed to encode args[", "can't scan into dest["} {
-		if strings.Contains(text, mark) {
-			return true
-		}
-	}
-	return false
 }

@@ -30,7 +30,7 @@ import (
 // River's unique jobs, or [dedup.Do] with a key of the intent.
 //
 // A refusal ([dedup.Final]) is recorded and cancels the job, and so does any other answer
-// that no retry changes. While a twin runs, the job is snoozed. River retries every other error.
+// that no retry changes ([dedup.IsAnswer]). While a twin runs, the job is snoozed. River retries every other error.
 func Do[A river.JobArgs](ctx context.Context, d *dedup.Deduper, scope string, job *river.Job[A], effect func(ctx context.Context, tx pgx.Tx) error) error {
 	call := dedup.Call{Scope: scope, Tool: job.Kind, Key: Key(job), Args: json.RawMessage(job.EncodedArgs)}
 	_, err := dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (struct{}, error) {
@@ -40,10 +40,8 @@ func Do[A river.JobArgs](ctx context.Context, d *dedup.Deduper, scope string, jo
 		_, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
 		return struct{}{}, err
 	})
-	for _, final := range []error{dedup.ErrRefused, dedup.ErrKeyReused, dedup.ErrExpired, dedup.ErrBroken} {
-		if errors.Is(err, final) {
-			return river.JobCancel(err)
-		}
+	if dedup.IsAnswer(err) {
+		return river.JobCancel(err)
 	}
 	if errors.Is(err, dedup.ErrInFlight) {
 		return river.JobSnooze(twinPause)

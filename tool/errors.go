@@ -75,6 +75,9 @@ func (e *ArgumentError) Error() string {
 	return fmt.Sprintf("tool: argument %s of %s %s", e.Field, e.Tool, reason)
 }
 
+// IsAnswer is true: see [dedup.IsAnswer].
+func (e *ArgumentError) IsAnswer() bool { return true }
+
 // ForClient returns the error as a sentence for a model or a client. It names neither the tool nor
 // Type.
 func (e *ArgumentError) ForClient() string {

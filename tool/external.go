@@ -29,6 +29,11 @@ type ExternalTool[In, Out any] struct {
 	// Class is External, the default, or Destructive where the effect cannot be taken back:
 	// then clients are told so.
 	Class Class
+	// OncePerRequest makes calls with equal compared arguments, within one request of the user, one
+	// call: a model that plans again repeats its call under a new id. The nth of several equal calls in
+	// one message is the nth. A key goes before it, and calls without Invocation.Request do not count.
+	// Default false.
+	OncePerRequest bool
 	// MaxWait bounds how long a call waits for its effect, before it is answered with
 	// [dedup.ErrInFlight] and goes on by itself. Default that of the Deduper.
 	MaxWait time.Duration
@@ -48,7 +53,7 @@ func (t ExternalTool[In, Out]) define() (*definition, []Problem) {
 	}
 	d, problems := newDefinition[In, Out](Info{Name: t.Name, RecordedAs: t.RecordedAs, Description: t.Description, Class: t.Class, Retention: t.Retention, External: true})
 	t.Name = d.RecordedAs // of the operations
-	d.maxWait, d.external = t.MaxWait, t
+	d.maxWait, d.oncePerRequest, d.external = t.MaxWait, t.OncePerRequest, t
 	for _, path := range d.Redacted {
 		problems = append(problems, Problem{t.Name, "In." + path, "is tagged redact, and the input of an ExternalTool is stored; pass a reference to the secret"})
 	}

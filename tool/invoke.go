@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"reflect"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,6 +35,9 @@ type Invocation struct {
 	CallID  string
 	// Key names the intent, as its caller made it.
 	Key string
+	// Request names the user's request that the model works on, within Scope. A tool with
+	// OncePerRequest needs it.
+	Request string
 	// Tool is the tool's name, or the one that its calls are recorded as.
 	Tool string
 	// Args is a JSON object. Nothing at all and null count as one without members.
@@ -80,7 +84,10 @@ type Answer struct {
 // Cancelling ctx ends the call as it does [dedup.Do]. A tool's Run must not call
 // Invoke, whatever the classes, nor must any other effect: that is a [dedup.ErrInvalid].
 func (r *Registry) Invoke(ctx context.Context, inv Invocation) (Answer, error) {
-	c, err := r.prepare(ctx, inv)
+	c, err := r.prepare(inv)
+	if err == nil {
+		err = outside(ctx)
+	}
 	if err != nil {
 		return Answer{}, err
 	}
@@ -100,18 +107,23 @@ type call struct {
 }
 
 // prepare makes a call of an invocation, whose key may still be missing.
-func (r *Registry) prepare(ctx context.Context, inv Invocation) (*call, error) {
+func (r *Registry) prepare(inv Invocation) (*call, error) {
 	t := r.find(inv.Tool)
 	if t == nil {
 		return nil, unknownTool(inv.Tool)
 	}
+	return t.call(inv)
+}
+
+// outside refuses the context of an effect.
+func outside(ctx context.Context) error {
 	if ctx == nil {
-		return nil, &dedup.InvalidError{What: "call", Field: "ctx", Missing: true, Reason: "must not be nil"}
+		return &dedup.InvalidError{What: "call", Field: "ctx", Missing: true, Reason: "must not be nil"}
 	}
 	if guard.Inside(ctx) {
-		return nil, &dedup.InvalidError{What: "call", Field: "ctx", Reason: "is an effect's; a tool cannot call Invoke"}
+		return &dedup.InvalidError{What: "call", Field: "ctx", Reason: "is an effect's; a tool cannot call Invoke"}
 	}
-	return t.call(inv)
+	return nil
 }
 
 func (t *definition) call(inv Invocation) (*call, error) {
@@ -142,6 +154,9 @@ func (t *definition) call(inv Invocation) (*call, error) {
 	return c, nil
 }
 
+// isOnce reports whether the request and the arguments make the key.
+func (c *call) isOnce() bool { return c.of.oncePerRequest && c.Key == "" && c.inv.Request != "" }
+
 // withAttrs says in the events of a call where in its conversation it was made.
 func (inv *Invocation) withAttrs(ctx context.Context) context.Context {
 	switch {
@@ -156,6 +171,15 @@ func (inv *Invocation) withAttrs(ctx context.Context) context.Context {
 // make makes a call, with the key that its id gives where it has no other.
 func (r *Registry) make(ctx context.Context, c *call) (Answer, error) {
 	ctx = c.inv.withAttrs(ctx)
+	if c.isOnce() {
+		args, err := dedup.FingerprintOf(c.Args)
+		if err == nil {
+			c.Key, err = dedup.KeyFromIntent("once per request", c.inv.Request, c.Tool, args.String(), strconv.Itoa(c.nth))
+		}
+		if err != nil {
+			return Answer{}, err
+		}
+	}
 	if c.Key != "" || c.of.Class == ReadOnly || c.inv.Session == "" {
 		return r.run(ctx, c)
 	}

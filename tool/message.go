@@ -1,7 +1,9 @@
 package tool
 
 import (
+	"cmp"
 	"context"
+	"strconv"
 
 	"github.com/tooldedup/dedup"
 )
@@ -24,18 +26,45 @@ type Outcome struct {
 // answered from its record. Calls of several messages may be given together; those of one
 // message have the same Scope, Session and Turn.
 func (r *Registry) InvokeAll(ctx context.Context, calls []Invocation) []Outcome {
+	m := r.Message(calls...)
 	outcomes := make([]Outcome, len(calls))
-	prepared := make([]*call, len(calls))
-	for i, inv := range calls {
-		prepared[i], outcomes[i].Err = r.prepare(ctx, inv)
-	}
-	compare(prepared)
-	for i, c := range prepared {
-		if c != nil {
-			outcomes[i].Answer, outcomes[i].Err = r.make(ctx, c)
-		}
+	for i := range calls {
+		outcomes[i].Answer, outcomes[i].Err = m.Invoke(ctx, i)
 	}
 	return outcomes
+}
+
+// Message has the calls of a message of a model, for callers that make them one by one, at once, or
+// not all of them: an agent's framework runs each tool by itself, and a person may refuse one. It is
+// safe for concurrent use.
+type Message struct {
+	r     *Registry
+	calls []*call
+	errs  []error
+}
+
+// Message takes the calls of a message, as [Registry.InvokeAll] does, and makes none of them. The
+// error of a call that cannot be made is returned by [Message.Invoke].
+func (r *Registry) Message(calls ...Invocation) *Message {
+	m := &Message{r: r, calls: make([]*call, len(calls)), errs: make([]error, len(calls))}
+	for i, inv := range calls {
+		m.calls[i], m.errs[i] = r.prepare(inv)
+	}
+	compare(m.calls)
+	return m
+}
+
+// Invoke makes the call at index i, as [Registry.Invoke] does. Made again, it has its answer again. It
+// panics if there is no such call.
+func (m *Message) Invoke(ctx context.Context, i int) (Answer, error) {
+	if err := m.errs[i]; err != nil {
+		return Answer{}, err
+	}
+	if err := outside(ctx); err != nil {
+		return Answer{}, err
+	}
+	c := *m.calls[i]
+	return m.r.make(ctx, &c)
 }
 
 // siblings is what the calls of a message say about one of them.
@@ -45,6 +74,8 @@ type siblings struct {
 	shared bool
 	// repeat counts the equal calls before it in the message, of a call without a usable id.
 	repeat int
+	// nth counts the equal calls before it in the message, of a tool with OncePerRequest.
+	nth int
 }
 
 // kind is what calls of one message have in common.
@@ -64,6 +95,7 @@ type kind struct {
 func compare(calls []*call) {
 	byID, equal := map[kind]map[dedup.Fingerprint]bool{}, map[kind]int{}
 	kinds := make([]kind, len(calls))
+	nths, made := map[kind]int{}, map[kind]int{}
 	for i, c := range calls {
 		if c == nil || c.Key != "" {
 			continue
@@ -74,6 +106,17 @@ func compare(calls []*call) {
 		args, err := dedup.FingerprintOf(c.Args)
 		if err != nil {
 			continue
+		}
+		if c.isOnce() {
+			same := k
+			same.args, same.id = args, ""
+			one := same
+			one.id = cmp.Or(k.id, "\x00"+strconv.Itoa(i)) // a call without an id is one of its own
+			if _, known := nths[one]; !known {
+				nths[one] = made[same]
+				made[same]++
+			}
+			c.nth = nths[one]
 		}
 		if k.id != "" {
 			if byID[k] == nil {

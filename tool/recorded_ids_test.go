@@ -3,6 +3,7 @@ package tool_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -168,4 +169,71 @@ func (r *idReplay) deliver(t *testing.T, calls []tool.Invocation) {
 			t.Log(o.Err)
 		}
 	}
+}
+
+// TestOncePerRequestOnRecordings makes every recorded write, in order, as calls of tools with
+// OncePerRequest: within one request of the user none is swallowed. A write that answered an error then
+// fails here, and is made again when the model repeats it. docs/tools.md has the figure.
+func TestOncePerRequestOnRecordings(t *testing.T) {
+	t.Parallel()
+	dir := recording.LargeDir()
+	if dir == "" {
+		t.Skip("no recording: set TAUBENCH_DIR to the folder of the recorded calls")
+	}
+	rec, err := recording.Open(dir)
+	require.NoError(t, err)
+	b := setup(t, nil, nil)
+	type in struct {
+		Arguments json.RawMessage `json:"arguments"`
+		Fails     bool            `json:"fails" dedup:"ignore"`
+	}
+	failed := errors.New("it answered an error then")
+	writes, swallowed, alike := 0, 0, 0
+	known := map[string]bool{}
+	for _, s := range rec.Sessions {
+		request, last := 0, -2
+		for _, c := range s.Calls {
+			if c.Turn > last+2 { // a call, its result, and the next call follow each other; here the user spoke
+				request++
+			}
+			last = c.Turn
+			if c.Class != recording.Write || c.InjectedByHarness {
+				continue
+			}
+			if _, there := b.tools.Lookup(c.Tool); !there {
+				require.NoError(t, b.tools.Add(tool.Tool[in, int]{
+					Name: c.Tool, Class: tool.Write, OncePerRequest: true,
+					Run: func(_ context.Context, _ pgx.Tx, in in) (int, error) {
+						if in.Fails {
+							return 0, failed
+						}
+						return 0, nil
+					},
+				}))
+			}
+			args, err := json.Marshal(in{c.Arguments, c.IsError})
+			require.NoError(t, err)
+			answer, err := b.tools.Invoke(t.Context(), tool.Invocation{
+				Scope: "acme", Session: s.ID, Request: fmt.Sprint(s.ID, "/", request), Turn: c.Turn, CallID: c.ToolCallID, Tool: c.Tool, Args: args,
+			})
+			if err != nil {
+				require.ErrorIs(t, err, failed)
+			}
+			writes++
+			if answer.Replayed {
+				swallowed++
+			}
+			print, err := dedup.FingerprintOf(c.Arguments)
+			require.NoError(t, err)
+			same := c.Tool + print.String()
+			if known[same] {
+				alike++
+			}
+			known[same] = known[same] || !c.IsError
+		}
+	}
+	t.Logf("%d writes; swallowed within a request %d, by tool and arguments alone %d", writes, swallowed, alike)
+	require.Zero(t, swallowed)
+	require.NotZero(t, writes)
+	require.NotZero(t, alike, "the control: without the request")
 }

@@ -36,6 +36,11 @@ type Tool[In, Out any] struct {
 	// MaxWait bounds how long a call waits for a twin. Default that of the
 	// Deduper.
 	MaxWait time.Duration
+	// OncePerRequest makes calls with equal compared arguments, within one request of the user, one
+	// call: a model that plans again repeats its call under a new id. The nth of several equal calls in
+	// one message is the nth. A key goes before it, and calls without Invocation.Request do not count.
+	// Default false.
+	OncePerRequest bool
 	// StoreErrors records every error of Run as an answer, as [dedup.Call] says. Default
 	// false: only what is wrapped by [dedup.Final] is.
 	StoreErrors bool
@@ -54,8 +59,8 @@ type Definition interface {
 // definition is a Definition without its types.
 type definition struct {
 	Info
-	maxWait     time.Duration
-	storeErrors bool
+	maxWait                     time.Duration
+	storeErrors, oncePerRequest bool
 	// effect is that of a call with arguments of type In. An ExternalTool has none, but external.
 	effect   func(in reflect.Value) dedup.Effect[json.RawMessage]
 	external externalTool
@@ -63,7 +68,7 @@ type definition struct {
 
 func (t Tool[In, Out]) define() (*definition, []Problem) {
 	d, problems := newDefinition[In, Out](Info{Name: t.Name, RecordedAs: t.RecordedAs, Description: t.Description, Class: t.Class, Retention: t.Retention})
-	d.maxWait, d.storeErrors, d.effect = t.MaxWait, t.StoreErrors, t.effect
+	d.maxWait, d.storeErrors, d.oncePerRequest, d.effect = t.MaxWait, t.StoreErrors, t.OncePerRequest && t.Class.Writes(), t.effect
 	if t.Run == nil {
 		problems = append(problems, Problem{t.Name, "Run", "is nil"})
 	}

@@ -37,6 +37,8 @@ func (w Words) Text(f Failure) string {
 		return w.Unkeyed("a value for " + strings.Join(w.Key, ", ") + ", by which the action is known.")
 	case KeyInvalid:
 		return fmt.Sprintf("What names the action (%s) cannot be its key: it must be 1 to %d bytes of text without control characters.", strings.Join(w.Key, ", "), MaxKey) + nothingDone + correct
+	case Parked:
+		return "It may have happened. Do not repeat it with a new key. Somebody is looking into it."
 	case KeyReused:
 		return fmt.Sprintf("The key of this call was used before, at %s, %s. Nothing was done. If this is a retry, send the %s of the first time. If it is a new action, %s.",
 			Second(f.Record.FirstAt), w.changed(f), w.Arguments, w.New)
@@ -132,3 +134,17 @@ func Second(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // Seconds are whole ones, rounded up.
 func Seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
+
+// HiddenRefusal stands in place of a refusal that is OfDatabase.
+const HiddenRefusal = "The tool refused this call, and its answer is final."
+
+// OfDatabase reports whether a text is an error of Postgres's or of pgx's. Those
+// of pgx quote values of arguments, and name columns and types.
+func OfDatabase(text string) bool {
+	for _, mark := range [...]string{"(SQLSTATE ", "(OID ", "failed to encode args[", "can't scan into dest["} {
+		if strings.Contains(text, mark) {
+			return true
+		}
+	}
+	return false
+}

@@ -9,16 +9,13 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
-	"github.com/tooldedup/dedup/tool"
 )
 
 // IsRetryable reports whether another try of the same call may give the answer. It
 // goes by types and statuses; an error's text is never read. In this order:
 //
-//   - what package dedup calls an answer (refused, expired, reused key, …) is one,
-//     and so are a *[dedup.InvalidError] and a *[tool.ArgumentError], whatever
-//     they wrap;
-//   - an *[external.ParkedError] waits for a person, and another try would too;
+//   - what [dedup.IsAnswer] says is an answer is one, whatever it wraps, and a
+//     [dedup.ErrSchema] waits for an operator;
 //   - an error with a method Retryable() bool says so itself: *[StatusError], what
 //     [Transport] returns of an answer that was lost, and any of your own;
 //   - a context's end: that of a single try, since Do ends with its caller's;
@@ -30,7 +27,7 @@ import (
 // answer. That a call may have taken effect is no obstacle, because Do repeats
 // only what has a key or harms nothing by it.
 func IsRetryable(err error) bool {
-	if err == nil || isAnswer(err) || isParked(err) {
+	if err == nil || dedup.IsAnswer(err) || errors.Is(err, dedup.ErrSchema) {
 		return false
 	}
 	var own interface{ Retryable() bool }
@@ -40,14 +37,6 @@ func IsRetryable(err error) bool {
 	var timeout net.Error // context.DeadlineExceeded is one
 	return errors.As(err, &timeout) && timeout.Timeout() || isUnreached(err) || isCut(err) ||
 		errors.Is(err, context.Canceled) || dedup.IsRetryable(err)
-}
-
-// isAnswer reports whether package dedup holds err to be an answer, or misuse.
-func isAnswer(err error) bool {
-	var arguments *tool.ArgumentError
-	// An answer stays one whatever it is joined with. Nothing else turns a
-	// retryable error into one that is not.
-	return errors.As(err, &arguments) || !dedup.IsRetryable(errors.Join(err, dedup.ErrInFlight))
 }
 
 // isUnreached reports whether err came before anything was sent: no connection

@@ -1,0 +1,182 @@
+// Package loop joins a [tool.Registry] and an agent's loop, so that a run which is cut off at any step
+// is started again from its beginning and comes to where it was:
+//
+//	run := loop.New(tools, account, "17/5") // conversation 17, the user's message 5
+//	for {
+//		message, err := loop.Next(ctx, run, func(ctx context.Context) (Message, error) { return model.Ask(ctx, history) })
+//		…
+//		err = run.Message(calls...) // of the message
+//		for each call {
+//			answer, err := run.Call(ctx, call.Name, call.ID, call.Arguments)
+//			text, isError, err := tool.Reply(answer, err) // an error ends the run: resume it
+//		}
+//	}
+//
+// [Next] records each message of the model. A run that is started again gets the recorded messages, with
+// the same ids, and so its calls have the same keys: each takes effect once, and has its recorded answer. The
+// history of the conversation may be compacted, because the turn is counted by the run alone.
+//
+// The session names the conversation and the user's message in it. The next message of the user is a
+// new session. An agent that a tool starts has a session of its own, made of its parent's call, such as
+// "17/5/2/call_0". A run that is resumed under another scope or session is another run.
+//
+// The records of messages are records of the tool "model", as any other: Retention, Reset, the command and the
+// console apply to them.
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// Run is what an agent does about one request of its user. Its calls may be made at once; its model answers
+// one message after the other.
+type Run struct {
+	tools          *tool.Registry
+	scope, session string
+
+	mu      sync.Mutex
+	turn    int // of the model's last message, from 1
+	message *tool.Message
+	calls   []tool.Invocation
+	made    []bool
+}
+
+// New returns a run on behalf of scope, which is the authenticated principal. session names the
+// conversation and the user's message in it, such as "17/5", within scope.
+func New(tools *tool.Registry, scope, session string) *Run {
+	return &Run{tools: tools, scope: scope, session: session}
+}
+
+// Message takes the calls of the model's last message, of which Tool, CallID and Args count. It makes
+// none. The error is a *[dedup.InvalidError]: Next has returned no message yet, or a call names another
+// scope or session than the run.
+func (r *Run) Message(calls ...tool.Invocation) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.turn == 0 {
+		return invalid("Turn", "is not known; call Next first, which counts the model's messages")
+	}
+	all := make([]tool.Invocation, len(calls))
+	for i, c := range calls {
+		switch {
+		case c.Scope != "" && c.Scope != r.scope:
+			return invalid("Scope", "is not that of the run; a run acts on behalf of one principal")
+		case c.Session != "" && c.Session != r.session:
+			return invalid("Session", "is not that of the run; an agent inside of it has a Run of its own")
+		}
+		c.Scope, c.Session, c.Turn, c.Request = r.scope, r.session, r.turn, r.session
+		all[i] = c
+	}
+	r.message, r.calls, r.made = r.tools.Message(all...), all, make([]bool, len(all))
+	return nil
+}
+
+// Call makes a call of the message that was given to Message: the first that was not made yet and has this
+// tool, these arguments and, if id is not empty, this id. A call whose id names it may be made again, and has
+// its answer again. It returns the errors of [tool.Registry.Invoke], and a *[dedup.InvalidError] whose Field
+// is "CallID" if the message has no such call.
+func (r *Run) Call(ctx context.Context, name, id string, args json.RawMessage) (tool.Answer, error) {
+	message, i := r.take(name, id, args)
+	if message == nil {
+		return tool.Answer{}, invalid("CallID", "is that of no call of the model's last message that fits and was not made; give Message all calls of the message, unchanged")
+	}
+	return message.Invoke(ctx, i)
+}
+
+func (r *Run) take(name, id string, args json.RawMessage) (*tool.Message, int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	again := -1
+	for i, c := range r.calls {
+		if c.Tool != name || id != "" && id != c.CallID || !equal(c.Args, args) {
+			continue
+		}
+		if !r.made[i] {
+			r.made[i] = true
+			return r.message, i
+		}
+		if dedup.UsableToolCallID(id, name) {
+			again = i
+		}
+	}
+	if again < 0 {
+		return nil, 0
+	}
+	return r.message, again
+}
+
+// equal compares arguments by their value, and texts that are no JSON byte by byte.
+func equal(a, b json.RawMessage) bool {
+	a, b = door.Args(a), door.Args(b)
+	of, errA := dedup.FingerprintOf(a)
+	with, errB := dedup.FingerprintOf(b)
+	return errA == nil && errB == nil && of == with || string(a) == string(b)
+}
+
+// Next returns the model's next message: the recorded one, or what ask returns, which is then recorded. If two
+// processes ask at once, both get the message that is recorded first. ask runs outside of any transaction;
+// its error is returned as it is, nothing is recorded, and Next may be called again. M is what encoding/json
+// reads as it was written.
+//
+// A [MessageError] says that a message cannot be recorded, because it is longer than Options.MaxResultBytes
+// allows, or that a recorded one is of no use: it has expired, is blocked, or no longer fits M. A run without
+// its messages cannot be resumed.
+func Next[M any](ctx context.Context, r *Run, ask func(ctx context.Context) (M, error)) (M, error) {
+	r.mu.Lock()
+	turn := r.turn + 1
+	r.mu.Unlock()
+	none := *new(M)
+	var call dedup.Call
+	var err error
+	if call, err = r.record(turn); err != nil {
+		return none, err
+	}
+	known, err := r.tools.Deduper().Lookup(ctx, call.Scope, call.Tool, call.Key)
+	if err != nil {
+		return none, err
+	}
+	var m M
+	asked := known.State == dedup.StateNotFound || known.State == dedup.StateInFlight
+	if asked {
+		if m, err = ask(ctx); err != nil {
+			return none, err
+		}
+	}
+	result, err := keep(ctx, r.tools.Deduper(), call, m, asked)
+	if err != nil {
+		if dedup.IsAnswer(err) {
+			err = &MessageError{Turn: turn, Err: err}
+		}
+		return none, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turn, r.message, r.calls, r.made = turn, nil, nil, nil
+	return result, nil
+}
+
+type contextKey struct{}
+
+// With returns a context whose tools belong to r: frameworks hand it on to each tool.
+func With(ctx context.Context, r *Run) context.Context {
+	return context.WithValue(ctx, contextKey{}, r)
+}
+
+// From returns the run that ctx belongs to, nil if there is none.
+func From(ctx context.Context) *Run {
+	r, _ := ctx.Value(contextKey{}).(*Run)
+	return r
+}
+
+func invalid(field, reason string) error {
+	return &dedup.InvalidError{What: "call", Field: field, Reason: reason}
+}
+
+var errForgotten = errors.New("loop: the record of the message was freed while it was read; start the run again")

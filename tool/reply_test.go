@@ -1,0 +1,86 @@
+package tool_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// TestAnswersTable holds the table of docs/tools.md: of each error whether it is an answer, whether it
+// is retryable, and what Reply tells a model.
+func TestAnswersTable(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../docs/tools.md")
+	require.NoError(t, err)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	recorded := func(answer error) error {
+		return &dedup.Error{Answer: answer, Scope: "acme", Tool: "pay", FirstAt: at, Changed: []string{"amount"}, Complete: true}
+	}
+	for _, c := range []struct {
+		name string
+		err  error
+	}{
+		{"`ErrRefused`", fmt.Errorf("around: %w", &dedup.RefusedError{Message: "card declined"})},
+		{"`*tool.ArgumentError`", &tool.ArgumentError{Tool: "pay", Field: "amount", Reason: "is missing", Err: context.DeadlineExceeded}},
+		{"a tool that is not registered", &dedup.InvalidError{What: "call", Field: "Tool", Reason: "is none that is registered"}},
+		{"`ErrKeyReused`", recorded(dedup.ErrKeyReused)},
+		{"`ErrExpired`", recorded(dedup.ErrExpired)},
+		{"`ErrBroken`", recorded(dedup.ErrBroken)},
+		{"`*external.ParkedError`", &external.ParkedError{}},
+		{"any other `ErrInvalid`", &dedup.InvalidError{What: "effect", Reason: "cannot be committed"}},
+		{"`ErrSchema`", recorded(dedup.ErrSchema)},
+		{"`ErrInFlight`", recorded(dedup.ErrInFlight)},
+		{"`ErrOutcomeUnknown`", recorded(dedup.ErrOutcomeUnknown)},
+		{"`ErrAttemptsExhausted`", recorded(dedup.ErrAttemptsExhausted)},
+		{"`ErrRestartTx`", recorded(dedup.ErrRestartTx)},
+		{"a context's error", context.DeadlineExceeded},
+		{"a transient fault", &pgconn.PgError{Code: "40001"}},
+		{"the tool's own error", errors.New("no such room")},
+	} {
+		text, isError, returned := tool.Reply(tool.Answer{}, c.err)
+		require.Equal(t, returned == nil, isError, c.name)
+		if returned != nil {
+			require.Equal(t, c.err, returned)
+			text = "nothing: the run ends"
+		}
+		yes := map[bool]string{true: "yes", false: "no"}
+		row := fmt.Sprintf("| %s | %s | %s | %s |", c.name, yes[dedup.IsAnswer(c.err)], yes[dedup.IsRetryable(c.err)], text)
+		if !strings.Contains(string(document), row+"\n") {
+			t.Errorf("docs/tools.md lacks\n%s", row)
+		}
+		require.False(t, dedup.IsAnswer(c.err) && dedup.IsRetryable(errors.Join(c.err, dedup.ErrInFlight)), "an answer stays one")
+	}
+	text, isError, err := tool.Reply(tool.Answer{JSON: []byte(`{"id":1}`)}, nil)
+	require.NoError(t, err)
+	require.False(t, isError)
+	require.Equal(t, `{"id":1}`, text)
+	text, _, err = tool.Reply(tool.Answer{}, &dedup.RefusedError{Message: "ERROR: canary (SQLSTATE 23505)"})
+	require.NoError(t, err)
+	require.NotContains(t, text, "canary")
+}
+
+type own struct{ answer bool }
+
+func (own) Error() string    { return "own" }
+func (o own) IsAnswer() bool { return o.answer }
+
+// An error of a user's own says itself that it is an answer.
+func TestOwnAnswers(t *testing.T) {
+	t.Parallel()
+	require.True(t, dedup.IsAnswer(fmt.Errorf("around: %w", own{true})))
+	require.False(t, dedup.IsRetryable(errors.Join(own{true}, context.DeadlineExceeded)))
+	require.False(t, dedup.IsAnswer(own{false}))
+	require.True(t, dedup.IsRetryable(errors.Join(own{false}, context.DeadlineExceeded)))
+	require.False(t, dedup.IsAnswer(nil))
+}
