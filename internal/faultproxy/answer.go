@@ -81,6 +81,9 @@ func (s *session) answered(kind byte, body []byte) {
 	if kind == kindDataRow || kind == kindCopyData {
 		return // of which there may be millions
 	}
+	if kind == kindBackend && len(body) >= 4 {
+		s.backend.Store(int32(binary.BigEndian.Uint32(body)))
+	}
 	if kind == kindComplete && string(body) == "COMMIT\x00" {
 		s.count(func(c *Snapshot) { c.Committed++ })
 	}

@@ -16,6 +16,9 @@ type Armed struct {
 	settled signal
 	release signal
 
+	// aimed is true for one that a Pilot returns.
+	aimed bool
+
 	// Guarded by list.mu.
 	skip, left, count int
 	disarmed          bool
@@ -24,6 +27,14 @@ type Armed struct {
 // Arm makes the fault ready. Units whose first byte has already passed the proxy are out of its reach. When several
 // armed faults pick a unit, the one armed first has it.
 func (p *Proxy) Arm(f Fault) *Armed {
+	a := p.prepare(f)
+	p.armory.mu.Lock()
+	defer p.armory.mu.Unlock()
+	p.armory.ready = append(p.armory.ready, a)
+	return a
+}
+
+func (p *Proxy) prepare(f Fault) *Armed {
 	switch f.Kind {
 	case ReplyReset, ReplyClosed, ReplyCut, ReplyDelayed, Blackhole, Dropped, CutBeforeSync, Delayed, Hold, CutAfterBytes:
 	default:
@@ -37,9 +48,6 @@ func (p *Proxy) Arm(f Fault) *Armed {
 	if f.Times == 0 {
 		a.left = 1
 	}
-	p.armory.mu.Lock()
-	defer p.armory.mu.Unlock()
-	p.armory.ready = append(p.armory.ready, a)
 	return a
 }
 
@@ -87,15 +95,23 @@ func wait(ctx context.Context, c <-chan struct{}, kind Kind, what string) error 
 
 // armory holds the faults that may still hit a unit.
 type armory struct {
-	mu    sync.Mutex
-	ready []*Armed
+	mu      sync.Mutex
+	ready   []*Armed
+	pilot   Pilot // decides in their place; nil where there is none
+	rewrite func(sql string) string
 }
 
 // take reserves the fault that shall hit the unit, or returns nil.
 func (l *armory) take(u Unit) *shot {
 	l.mu.Lock()
-	ready := slices.Clone(l.ready)
+	ready, pilot := slices.Clone(l.ready), l.pilot
 	l.mu.Unlock()
+	if pilot != nil {
+		if a := pilot(u); a != nil {
+			return &shot{armed: a}
+		}
+		return nil
+	}
 	for _, a := range ready {
 		if a.fault.picks(u) && a.reserve() { // picks is the caller's code: not under the lock
 			return &shot{armed: a}
@@ -144,11 +160,11 @@ func (s *shot) apply(happen func()) {
 
 // end settles a shot that happened, and gives one that did not back.
 func (s *shot) end() {
-	if s.done {
-		s.armed.settled.fire()
+	a := s.armed
+	if s.done || a.aimed {
+		a.settled.fire()
 		return
 	}
-	a := s.armed
 	a.list.mu.Lock()
 	defer a.list.mu.Unlock()
 	if a.left++; a.left == 1 && !a.disarmed {

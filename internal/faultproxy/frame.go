@@ -23,6 +23,7 @@ const (
 	kindQuit     = 'X'
 
 	kindAuth     = 'R'
+	kindBackend  = 'K' // the process id, and the secret to cancel with
 	kindComplete = 'C' // from the server
 	kindCopyIn   = 'G'
 	kindCopyBoth = 'W'

@@ -131,7 +131,10 @@ func (p *Proxy) serve(l *link) {
 
 // passCancel lets the client wait, as the server does, until the request has been handled.
 func (p *Proxy) passCancel(l *link, packet []byte) {
-	if !p.dial(l) {
+	p.armory.mu.Lock()
+	steered := p.armory.pilot != nil
+	p.armory.mu.Unlock()
+	if steered || !p.dial(l) {
 		return
 	}
 	if _, err := l.server.Write(packet); err == nil {

@@ -42,8 +42,10 @@ func (s *session) passRequests(startup []byte) {
 		if kind == kindQuit {
 			s.clientLeft.fire()
 		}
+		complete := r.tracker.add(kind, held[at+headerSize:])
+		held = s.proxy.armory.rewritten(held, at)
 		var goesOn bool
-		switch complete := r.tracker.add(kind, held[at+headerSize:]); {
+		switch {
 		case complete:
 			goesOn = s.finish(r.tracker.next(), held)
 			r.begun = false
@@ -65,6 +67,7 @@ func (s *session) passRequests(startup []byte) {
 // finish delivers what is left of a unit, as the fault that hits it wants it, and reports whether the session goes on.
 func (s *session) finish(unit Unit, raw []byte) bool {
 	awaited := pending{startup: unit.Index == 0}
+	unit.Backend = s.backend.Load()
 	if !awaited.startup {
 		s.proxy.ledger.sent(unit)
 	}

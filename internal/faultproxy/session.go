@@ -2,6 +2,7 @@ package faultproxy
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,6 +21,7 @@ type session struct {
 	discard   bool      // no more answers for the client
 	afterGone *shot     // to be applied when the server has gone
 
+	backend    atomic.Int32  // the process id of the server process
 	ended      chan struct{} // closed when the server has gone
 	clientLeft signal        // fired when nothing more comes from the client
 

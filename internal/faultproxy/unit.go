@@ -13,6 +13,8 @@ import (
 type Unit struct {
 	Conn  int // the connection's number at the proxy, from 1
 	Index int // the unit's number on its connection, from 1; 0 is the start-up exchange
+	// Backend is the process id of the connection's server process; 0 in the start-up exchange.
+	Backend int32
 
 	// Executes holds the statements the unit runs, in order: the parts of a simple Query, and for each Execute the
 	// text its statement was prepared with, in this unit or earlier on the connection.
