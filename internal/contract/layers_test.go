@@ -40,8 +40,10 @@ var layers = map[string][]string{
 	// What the doors say alike.
 	"internal/door": {".", "external", "internal/guard", "internal/wire"},
 
-	"internal/faultproxy": {"internal/sqllex"},
-	"internal/inspect":    {".", "external", "internal/examiner", "internal/table"},
+	"internal/faultproxy":          {"internal/sqllex"},
+	"internal/faultproxy/schedule": {"internal/faultproxy"},
+	"internal/orders":              {".", "internal/faultproxy", "internal/faultproxy/schedule"},
+	"internal/inspect":             {".", "external", "internal/examiner", "internal/table"},
 }
 
 // TestRootDoesNotNameExternal: the engine knows nothing of package external, also where it
