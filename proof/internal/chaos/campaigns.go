@@ -12,6 +12,7 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/chaos/kill"
 	"github.com/tooldedup/dedup/proof/internal/chaos/lostcommit"
 	"github.com/tooldedup/dedup/proof/internal/chaos/matrix"
+	"github.com/tooldedup/dedup/proof/internal/chaos/orders"
 	"github.com/tooldedup/dedup/proof/internal/chaos/outside"
 	"github.com/tooldedup/dedup/proof/internal/chaos/reissue"
 	"github.com/tooldedup/dedup/proof/internal/chaos/secrets"
@@ -47,6 +48,7 @@ var campaigns = []campaign{
 	{"pause-server", "the server paused under load, so that callers give up and call again while their transactions are open", 300, 3, private, nil, kill.Pauses},
 	{"failover", "the primary killed under load and its standby promoted, a synchronous one and an asynchronous one", 20, 1, private, nil, kill.Failovers},
 	{"history", "histories of concurrent callers under every fault, checked with Porcupine, and five planted bugs", 1_000_000, 2_500, shared, nil, history.Run},
+	{"orders", "every order of the round trips of calls of one identity, with every fault at each, beside Reset and Sweep, and fifteen planted bugs", 0, 0, shared, nil, orders.Run},
 	{"matrix", "isolation levels, lock and claim, exec modes, directly and through PgBouncer, on the servers of --bin-dir", 0, 0, shared, nil, matrix.Run},
 	{"abuse", "effects that break their own transaction, in every exec mode", 0, 0, shared, nil, abuse.Run},
 	{"storm", "storms of twins, many tools and nested calls on pools of 2 to 8", 0, 0, shared, nil, storm.Run},
