@@ -289,10 +289,10 @@ func (d *Deduper) onConn(ctx context.Context, look func(*wire.Conn) error) error
 }
 
 // acquire takes a connection with a usable session. It closes connections whose client_encoding was
-// changed; the pool makes new ones.
+// changed; the pool makes new ones. If ctx ends before, the error says how many are in use.
 func (d *Deduper) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	for unusable := int32(0); ; unusable++ {
-		conn, err := d.pool.Acquire(ctx)
+		conn, err := wire.Acquire(ctx, d.pool)
 		if err != nil {
 			return nil, err
 		}

@@ -44,7 +44,7 @@ func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect E
 		err = errNoEffect
 	}
 	if err == nil {
-		err = checkTx(tx)
+		err = checkTx(ctx, tx)
 	}
 	if err == nil && guard.InsideOwn(ctx, c.owner(wire.On(guard.ConnOf(tx)))) {
 		err = errReentrant
@@ -67,9 +67,6 @@ func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect E
 //
 // It leaves the effect and its record in the transaction, and nothing if the effect fails.
 func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("dedup: %w", contextError(ctx))
-	}
 	on := wire.On(guard.ConnOf(tx))
 	begins, _ := guard.DeferredOf(tx).(*funcTx)
 	if begins != nil && begins.d != c.d { // whose limits are others
@@ -257,8 +254,9 @@ func (b savepoint) exec(ctx context.Context, sql string) error {
 
 func restartTx(err error) error { return &Error{Answer: ErrRestartTx, Err: err} }
 
-// checkTx returns an ErrInvalid if a call cannot be made in tx.
-func checkTx(tx pgx.Tx) error {
+// checkTx returns an error if no call can be made in tx: an ErrInvalid, or an ErrRestartTx if its
+// connection is lost, or that of ctx if that has ended.
+func checkTx(ctx context.Context, tx pgx.Tx) error {
 	invalid := func(reason string) error { return invalid("tx", "%s", reason) }
 	if tx == nil {
 		return missing("tx", "must not be nil")
@@ -270,8 +268,12 @@ func checkTx(tx pgx.Tx) error {
 	switch {
 	case pg == nil:
 		return invalid("has no connection")
+	case ctx.Err() != nil: // which may be why the connection is lost or busy
+		return fmt.Errorf("dedup: %w", contextError(ctx))
+	case pg.IsClosed() && !errors.Is(probe(tx), pgx.ErrTxClosed):
+		return restartTx(pgconn.ErrConnClosed)
 	case pg.IsClosed():
-		return invalid("has a closed connection")
+		return invalid("has ended")
 	case pg.IsBusy():
 		return invalid("has a result set that is still open; close its rows first")
 	case guard.DeferredOf(tx) != nil: // it begins with the call
@@ -281,7 +283,7 @@ func checkTx(tx pgx.Tx) error {
 	case pg.TxStatus() == 'E':
 		return invalid("is aborted, because an earlier statement failed; roll it back")
 	}
-	if err := tx.SendBatch(context.Background(), &pgx.Batch{}).Close(); err != nil { // nothing is sent
+	if err := probe(tx); err != nil {
 		// Its connection may be in another's transaction by now.
 		return &InvalidError{What: "call", Field: "tx", Reason: "has ended", Err: err}
 	}
@@ -290,3 +292,6 @@ func checkTx(tx pgx.Tx) error {
 	}
 	return nil
 }
+
+// probe returns the error with which tx refuses statements. Nothing is sent.
+func probe(tx pgx.Tx) error { return tx.SendBatch(context.Background(), &pgx.Batch{}).Close() }

@@ -133,7 +133,7 @@ func TestMissing(t *testing.T) {
 		"NoParts":    {intent(), true},
 		"EmptyPart":  {intent("a", ""), true},
 		"Pool":       {noPool, true},
-		"Tx":         {checkTx(nil), true},
+		"Tx":         {checkTx(t.Context(), nil), true},
 	} {
 		var invalid *InvalidError
 		require.ErrorAs(t, c.err, &invalid, name)

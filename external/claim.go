@@ -151,7 +151,7 @@ func (x *Tools) bounded(
 // tryClaim claims in a transaction that is one trip. Where its limit is for a transaction block, COMMIT is one more.
 func (x *Tools) tryClaim(ctx context.Context, o *ask, limit time.Duration) (seen sight, err error) {
 	seen.began = time.Now()
-	conn, err := x.pool.Acquire(ctx)
+	conn, err := wire.Acquire(ctx, x.pool)
 	if err != nil {
 		return seen, err
 	}

@@ -157,7 +157,7 @@ func (x *Tools) read(ctx context.Context, id table.Identity) (r *row, err error)
 		}
 	}()
 	if _, err = results.Exec(); err != nil {
-		return nil, err
+		return nil, wire.Waited(x.pool, err)
 	}
 	return one(collect(results.Query()))
 }
@@ -172,7 +172,7 @@ func one(rows []*row, err error) (*row, error) {
 // rows runs a statement that returns whole rows. It may be a transaction of its own that changes
 // them.
 func (x *Tools) rows(ctx context.Context, sql string, args ...any) ([]*row, error) {
-	conn, err := x.pool.Acquire(ctx)
+	conn, err := wire.Acquire(ctx, x.pool)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package sqldedup
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 
@@ -37,9 +38,9 @@ func (c *conn) enter() error {
 		return err
 	}
 	c.dropEnded()
-	if c.begun != nil && c.begun.dropped {
+	if c.begun != nil && (c.begun.dropped != nil || c.begun.ctx.Err() != nil) {
 		c.mu.Unlock()
-		return context.Cause(c.begun.ctx)
+		return cmp.Or(c.begun.dropped, context.Cause(c.begun.ctx))
 	}
 	if n := len(c.saved); n > 0 && c.saved[n-1].of != c {
 		c.saved[n-1].beside = true
@@ -51,16 +52,17 @@ func (c *conn) enter() error {
 func (c *conn) CheckNamedValue(*driver.NamedValue) error { return nil }
 
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	values := valuesOf(args)
+	g, grabs := grabOf(values) // DoTx on the handle of an effect
+	if grabs {
+		g.session = c.session
+	}
 	if err := c.enter(); err != nil {
 		return nil, err
 	}
 	defer c.mu.Unlock()
-	values := valuesOf(args)
-	if len(values) == 1 {
-		if g, ok := values[0].(*grab); ok { // DoTx on the handle of an effect
-			g.tx = c.tx
-			return nil, errGrabbed
-		}
+	if grabs {
+		return nil, errGrabbed
 	}
 	tag, err := c.tx.Exec(ctx, query, values...)
 	return driver.RowsAffected(tag.RowsAffected()), err
@@ -106,18 +108,18 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 
 // read makes the result set of a query that of database/sql. It reads the first row, before
 // which the columns may not be known.
-func (s *session) read(from pgx.Rows, err error) (driver.Rows, error) {
+func (c *conn) read(from pgx.Rows, err error) (driver.Rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rows{s: s, from: from, peeked: true, more: from.Next()}
+	r := &rows{c: c, from: from, peeked: true, more: from.Next()}
 	if err := from.Err(); err != nil {
 		from.Close()
 		return nil, err
 	}
 	r.fields = from.FieldDescriptions()
 	if r.more {
-		s.reading = r
+		c.reading = r
 	}
 	return r, nil
 }

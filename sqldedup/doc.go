@@ -1,4 +1,4 @@
-// Package sqldedup joins dedup and database/sql, and so gorm, ent, bun, sqlx and sqlc in its
+// Package sqldedup joins dedup and database/sql, and so ent, bun, sqlx, gorm and sqlc in its
 // database/sql mode.
 //
 // An effect of dedup gets a pgx.Tx. [Effect] makes an effect of a function that takes a *sql.Tx
@@ -18,5 +18,6 @@
 // [dedup.ErrRestartTx].
 //
 // Both directions need pgx's own driver for database/sql. One pool serves everything:
-// stdlib.OpenDBFromPool(pool) is the *sql.DB for gorm.Open, bun.NewDB, sqlx.NewDb and ent.
+// [OpenDB] is the *sql.DB for gorm.Open, bun.NewDB, sqlx.NewDb and ent. Package gormdedup is this
+// package for gorm.
 package sqldedup

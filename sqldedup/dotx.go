@@ -3,6 +3,7 @@ package sqldedup
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 
 	"github.com/jackc/pgx/v5"
@@ -16,8 +17,7 @@ import (
 // arguments on to one unchanged. The transaction of
 //
 //   - sqlx is its *sqlx.Tx, and that of ent its *ent.Tx with the feature sql/execquery;
-//   - gorm is tx.Statement.ConnPool; with PrepareStmt the Tx of the *gorm.PreparedStmtTX that is
-//     there;
+//   - gorm is what gormdedup.DoTx passes;
 //   - bun is the Tx of its bun.Tx.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
@@ -28,53 +28,94 @@ type Tx interface {
 // after a nil error and after [dedup.ErrRefused], and roll it back after any other. After
 // [dedup.ErrRestartTx] run all of it again.
 //
-// Begin the transaction with context.WithoutCancel(ctx). database/sql rolls back from a goroutine
-// when the context of its transaction ends, on the connection that DoTx is using. DoTx cannot see
-// with which context it was begun.
+// Begin the transaction with context.WithoutCancel(ctx), unless tx is an effect's handle or begun
+// on one. database/sql rolls back from a goroutine when the context of its transaction ends, on the
+// connection that DoTx is using. A *sql.Tx does not say with which context it was begun. A tx that
+// has a method BegunWith() context.Context does, and is a [dedup.InvalidError] if that can end.
 //
 // The effect must not end the transaction, and nothing is between it and the connection: DoTx
 // finds out afterwards, and answers [dedup.ErrBroken]. A tx that is not open, or not one of pgx's
 // driver, is a [dedup.InvalidError]; the other errors are those of dedup.DoTx.
 func DoTx[R any](ctx context.Context, d *dedup.Deduper, tx Tx, call dedup.Call, effect func(ctx context.Context) (R, error)) (dedup.Result[R], error) {
-	inner, err := pgxTx(ctx, tx)
+	inner, held, err := pgxTx(ctx, tx)
 	if err != nil {
 		return dedup.Result[R]{}, err
 	}
-	return dedup.DoTx(ctx, d, inner, call, func(ctx context.Context, guarded pgx.Tx) (R, error) {
-		guarded.Conn() // the effect has the connection: so the guard asks what it did there
-		return effect(context.WithValue(ctx, effectKey{}, guarded))
+	if effect == nil { // which dedup.DoTx refuses
+		return dedup.DoTx[R](ctx, d, callersTx{}, call, nil)
+	}
+	if held == nil {
+		return dedup.DoTx(ctx, d, inner, call, func(ctx context.Context, guarded pgx.Tx) (R, error) {
+			guarded.Conn() // the effect has the connection: so the guard asks what it did there
+			return effect(context.WithValue(ctx, effectKey{}, guarded))
+		})
+	}
+	if err := held.enter(); err != nil {
+		return dedup.Result[R]{}, err
+	}
+	defer held.mu.Unlock()
+	return dedup.DoTx(ctx, d, held.tx, call, func(ctx context.Context, guarded pgx.Tx) (R, error) {
+		return inside(ctx, held, guarded, effect)
 	})
+}
+
+// inside runs the effect of a DoTx on a session's transaction. The DoTx holds the session, and the
+// effect has it on the call's own transaction.
+func inside[R any](ctx context.Context, s *session, guarded pgx.Tx, effect func(ctx context.Context) (R, error)) (result R, err error) {
+	outer, floor := s.tx, s.floor
+	s.tx, s.floor = guarded, len(s.saved)
+	s.calls++
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.calls--
+		if s.left {
+			err = errDone // and the connection is closed
+		} else {
+			err = s.leaveCall(ctx, err)
+		}
+		s.tx, s.floor = outer, floor
+	}()
+	return effect(ctx)
 }
 
 // effectKey is the key of the pgx.Tx of the effect that a context belongs to.
 type effectKey struct{}
 
-// pgxTx returns the transaction below tx. It takes no round trip.
-func pgxTx(ctx context.Context, tx Tx) (pgx.Tx, error) {
+// pgxTx returns the transaction below tx, or the session where tx is an effect's handle. It takes
+// no round trip.
+func pgxTx(ctx context.Context, tx Tx) (pgx.Tx, *session, error) {
 	if tx == nil {
-		return nil, invalidTx("is nil")
+		return nil, nil, invalidTx("is nil")
 	}
 	g := &grab{}
 	switch _, err := tx.ExecContext(ctx, "", g); {
-	case g.tx != nil: // an effect's handle
-		return g.tx, nil
-	case errors.Is(err, sql.ErrTxDone):
-		return nil, invalidTx("has ended")
+	case g.session != nil && errors.Is(err, errGrabbed):
+		return nil, g.session, nil
+	case g.session != nil:
+		return nil, nil, err
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return nil, nil, context.Cause(ctx)
+	case errors.Is(err, sql.ErrTxDone):
+		return nil, nil, invalidTx("has ended")
+	case errors.Is(err, driver.ErrBadConn): // the connection is closed
+		return nil, nil, &dedup.Error{Answer: dedup.ErrRestartTx, Err: pgconn.ErrConnClosed}
 	case g.idle:
-		return nil, invalidTx("is no open transaction, but a database or a connection; begin a transaction, and pass that")
+		return nil, nil, invalidTx("is no open transaction, but a database or a connection; begin a transaction, and pass that")
 	case g.conn == nil:
-		bad := invalidTx("is no transaction of pgx's driver for database/sql: open the database with stdlib.OpenDBFromPool, or sql.Open(\"pgx\", …), and pass the *sql.Tx itself; of gorm's PreparedStmtTX and bun's Tx that is the field Tx")
+		bad := invalidTx("is no transaction of pgx's driver for database/sql: open the database with sqldedup.OpenDB, or sql.Open(\"pgx\", …), and pass the *sql.Tx itself; of gorm's PreparedStmtTX and bun's Tx that is the field Tx")
 		bad.Err = err
-		return nil, bad
+		return nil, nil, bad
 	}
 	// Inside an effect on the same connection the transaction is the effect's: its savepoints are
 	// counted.
 	if outer, ok := ctx.Value(effectKey{}).(pgx.Tx); ok && guard.ConnOf(outer) == g.conn {
-		return outer, nil
+		return outer, nil, nil
 	}
-	return callersTx{conn: g.conn}, nil
+	if begun, ok := tx.(interface{ BegunWith() context.Context }); ok && begun.BegunWith().Done() != nil {
+		return nil, nil, invalidTx("was begun with a context that can end, and database/sql rolls it back then while the call is using it; begin it with context.WithoutCancel(ctx)")
+	}
+	return callersTx{conn: g.conn}, nil, nil
 }
 
 func invalidTx(reason string) *dedup.InvalidError {
@@ -83,12 +124,20 @@ func invalidTx(reason string) *dedup.InvalidError {
 
 // grab is an argument that pgx calls with the connection, before anything is sent.
 type grab struct {
-	conn *pgx.Conn
-	idle bool   // in place of conn: the connection is in no transaction, and not the caller's
-	tx   pgx.Tx // in place of conn: that of an effect's handle
+	conn    *pgx.Conn
+	idle    bool     // in place of conn: the connection is in no transaction, and not the caller's
+	session *session // in place of conn: that of an effect's handle
 }
 
 var errGrabbed = errors.New("sqldedup: the connection is found")
+
+// grabOf returns the grab that is a statement's only argument.
+func grabOf(args []any) (g *grab, ok bool) {
+	if len(args) == 1 {
+		g, ok = args[0].(*grab)
+	}
+	return g, ok
+}
 
 // RewriteQuery implements [pgx.QueryRewriter].
 func (g *grab) RewriteQuery(_ context.Context, conn *pgx.Conn, _ string, _ []any) (string, []any, error) {

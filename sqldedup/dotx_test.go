@@ -186,7 +186,7 @@ func TestDoTxRefuses(t *testing.T) {
 		"Connection": {conn, "begin a transaction"},
 		"Ended":      {ended, "has ended"},
 		"Aborted":    {aborted, "is aborted"},
-		"Foreign":    {foreign, "stdlib.OpenDBFromPool"},
+		"Foreign":    {foreign, "sqldedup.OpenDB"},
 		"Formatting": {formatting{b.begin(t)}, "the field Tx"},
 		"Nil":        {nil, "is nil"},
 	} {

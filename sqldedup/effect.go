@@ -3,7 +3,6 @@ package sqldedup
 import (
 	"context"
 	"database/sql"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -42,6 +41,10 @@ func Run[H Handle, R any](ctx context.Context, tx pgx.Tx, fn func(ctx context.Co
 	s := &session{tx: tx}
 	db := sql.OpenDB(s)
 	defer func() { _ = db.Close() }() // closes connections, of which a session has none
+	// For a transaction or a result set of the *sql.DB that the effect leaves open, database/sql
+	// has a goroutine until its context ends: here that is once the session is left.
+	inner, end := context.WithCancel(ctx)
+	defer end()
 
 	var handle H
 	switch h := any(&handle).(type) {
@@ -58,14 +61,6 @@ func Run[H Handle, R any](ctx context.Context, tx pgx.Tx, fn func(ctx context.Co
 			return result, err
 		}
 	}
-	defer func() {
-		switch misuse := s.leave(err); {
-		case misuse == nil:
-		case err == nil:
-			err = misuse
-		default: // not wrapped: err could be a refusal, and this effect must not be recorded
-			err = fmt.Errorf("%w (the effect returned: %s)", misuse, err.Error())
-		}
-	}()
-	return fn(ctx, handle)
+	defer func() { err = s.leave(ctx, err) }()
+	return fn(inner, handle)
 }

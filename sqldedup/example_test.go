@@ -7,7 +7,6 @@ import (
 	"log"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/pgtest"
@@ -74,23 +73,27 @@ func ExampleDoTx() {
 	defer done()
 	d, err := dedup.New(pool, nil)
 	must(err)
-	db := stdlib.OpenDBFromPool(pool)
+	db := sqldedup.OpenDB(pool)
 	defer func() { _ = db.Close() }()
 
-	tx, err := db.BeginTx(context.WithoutCancel(ctx), nil)
-	must(err)
-	defer func() { _ = tx.Rollback() }()
 	call := dedup.Call{Scope: "acme", Tool: "add_note", Key: "plan 7, step 4"}
-	result, err := sqldedup.DoTx(ctx, d, tx, call, func(ctx context.Context) (id int, err error) {
-		err = tx.QueryRowContext(ctx, `INSERT INTO notes (text) VALUES ($1) RETURNING id`, "call the guest").Scan(&id)
-		return id, err
-	})
-	must(err)
-	must(tx.Commit())
-	fmt.Println("note", result.Value, "replayed:", result.Replayed)
-	// Output: note 1 replayed: false
+	for range 2 {
+		tx, err := db.BeginTx(context.WithoutCancel(ctx), nil)
+		must(err)
+		result, err := sqldedup.DoTx(ctx, d, tx, call, func(ctx context.Context) (id int, err error) {
+			err = tx.QueryRowContext(ctx, `INSERT INTO notes (text) VALUES ($1) RETURNING id`, "call the guest").Scan(&id)
+			return id, err
+		})
+		must(err)
+		must(tx.Commit())
+		fmt.Println("note", result.Value, "replayed:", result.Replayed)
+	}
+	// Output:
+	// note 1 replayed: false
+	// note 1 replayed: true
 }
 
+// Every write is in an effect: what stands beside a call runs with every retry.
 func ExampleBeginFunc() {
 	ctx := context.Background()
 	pool, done := exampleDatabase()
@@ -98,21 +101,28 @@ func ExampleBeginFunc() {
 	d, err := dedup.New(pool, nil)
 	must(err)
 
-	call := dedup.Call{Scope: "acme", Tool: "add_note", Key: "plan 7, step 5"}
-	err = sqldedup.BeginFunc(ctx, d, func(tx *sql.Tx) error {
-		result, err := sqldedup.DoTx(ctx, d, tx, call, func(ctx context.Context) (id int, err error) {
-			err = tx.QueryRowContext(ctx, `INSERT INTO notes (text) VALUES ($1) RETURNING id`, "call the guest").Scan(&id)
+	add := func(ctx context.Context, tx *sql.Tx, key, text string) (dedup.Result[int], error) {
+		call := dedup.Call{Scope: "acme", Tool: "add_note", Key: key}
+		return sqldedup.DoTx(ctx, d, tx, call, func(ctx context.Context) (id int, err error) {
+			err = tx.QueryRowContext(ctx, `INSERT INTO notes (text) VALUES ($1) RETURNING id`, text).Scan(&id)
 			return id, err
 		})
-		if err != nil {
+	}
+	for range 2 {
+		err = sqldedup.BeginFunc(ctx, d, func(tx *sql.Tx) error {
+			first, err := add(ctx, tx, "plan 7, step 5", "call the guest")
+			if err != nil {
+				return err
+			}
+			second, err := add(ctx, tx, "plan 7, step 6", fmt.Sprintf("see note %d", first.Value))
+			fmt.Println("notes", first.Value, "and", second.Value, "replayed:", second.Replayed)
 			return err
-		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO notes (text) VALUES ($1)`, fmt.Sprintf("see note %d", result.Value))
-		fmt.Println("note", result.Value, "replayed:", result.Replayed)
-		return err
-	})
-	must(err)
-	// Output: note 1 replayed: false
+		})
+		must(err)
+	}
+	// Output:
+	// notes 1 and 2 replayed: false
+	// notes 1 and 2 replayed: true
 }
 
 // exampleDatabase is a database with a table of notes.

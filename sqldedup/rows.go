@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,13 +19,15 @@ import (
 // rows is a result set. Its values are those of pgx's own driver for database/sql, type by
 // type: a test compares the two.
 type rows struct {
-	s      *session
+	c      *conn
 	from   pgx.Rows
 	fields []pgconn.FieldDescription
 	// values make a column's value; nil before the first row.
 	values []valueOf
 	// peeked: the first row has been read, and more says whether there is one.
 	peeked, more bool
+	// cut is why the session has closed it before its end; nil if it has not.
+	cut error
 }
 
 var (
@@ -43,10 +46,13 @@ func (r *rows) Columns() []string {
 }
 
 func (r *rows) Next(dest []driver.Value) error {
-	if err := r.s.enter(); err != nil {
+	if err := r.c.session.enter(); err != nil {
 		return err
 	}
-	defer r.s.mu.Unlock()
+	defer r.c.mu.Unlock()
+	if r.cut != nil {
+		return r.cut
+	}
 	more := r.more
 	if !r.peeked {
 		more = r.from.Next()
@@ -79,20 +85,30 @@ func (r *rows) Next(dest []driver.Value) error {
 }
 
 func (r *rows) Close() error {
-	if r.s.enter() != nil {
+	if r.c.session.enter() != nil {
 		return nil // leave has closed it
 	}
-	defer r.s.mu.Unlock()
+	defer r.c.mu.Unlock()
 	return r.end()
 }
 
 // end reads what is left, which is where an error of the statement shows.
 func (r *rows) end() error {
-	if r.s.reading == r {
-		r.s.reading = nil
+	if r.c.reading == r {
+		r.c.reading = nil
 	}
 	r.from.Close()
 	return r.from.Err()
+}
+
+// cutBy closes it if it is that of one of these savepoints, which are to be rolled back.
+func (r *rows) cutBy(saved []*savepoint, why error) bool {
+	if !slices.ContainsFunc(saved, func(t *savepoint) bool { return t.of == r.c }) {
+		return false
+	}
+	r.cut = why
+	_ = r.end()
+	return true
 }
 
 // binaries are the types that are asked for in binary, as pgx's driver does. All others come as
@@ -159,29 +175,53 @@ func (r *rows) ColumnTypeDatabaseTypeName(i int) string {
 	return strconv.FormatInt(int64(r.fields[i].DataTypeOID), 10)
 }
 
-// header is what a type's modifier counts beside the length.
-const header = 4
+const (
+	// header is what a type's modifier counts beside the length.
+	header = 4
+	// unlimited is the modifier of a type without a length or a precision.
+	unlimited = -1
+	// microseconds are the decimal places of a time without a precision.
+	microseconds = 6
+)
 
 func (r *rows) ColumnTypeLength(i int) (length int64, ok bool) {
 	field := r.fields[i]
 	switch field.DataTypeOID {
 	case pgtype.TextOID, pgtype.ByteaOID:
 		return math.MaxInt64, true
-	case pgtype.VarcharOID, pgtype.BPCharOID:
+	case pgtype.VarcharOID, pgtype.BPCharOID, pgtype.VarbitOID:
+		switch {
+		case field.TypeModifier == unlimited:
+			return math.MaxInt64, true
+		case field.DataTypeOID == pgtype.VarbitOID:
+			return int64(field.TypeModifier), true
+		}
 		return int64(field.TypeModifier - header), true
-	case pgtype.VarbitOID:
-		return int64(field.TypeModifier), true
 	}
 	return 0, false
 }
 
 func (r *rows) ColumnTypePrecisionScale(i int) (precision, scale int64, ok bool) {
 	field := r.fields[i]
-	if field.DataTypeOID != pgtype.NumericOID {
-		return 0, 0, false
+	switch field.DataTypeOID {
+	case pgtype.NumericOID:
+		if field.TypeModifier == unlimited {
+			return 0, 0, false
+		}
+		modifier := field.TypeModifier - header
+		return int64(modifier >> 16 & 0xffff), int64(modifier & 0xffff), true
+	case pgtype.TimestampOID, pgtype.TimestamptzOID, pgtype.TimeOID, pgtype.TimetzOID:
+		if field.TypeModifier == unlimited {
+			return 0, microseconds, true
+		}
+		return 0, int64(field.TypeModifier), true
+	case pgtype.IntervalOID: // the upper half has the fields, such as HOUR TO SECOND
+		if field.TypeModifier == unlimited || field.TypeModifier&0xffff == 0xffff {
+			return 0, microseconds, true
+		}
+		return 0, int64(field.TypeModifier & 0xffff), true
 	}
-	modifier := field.TypeModifier - header
-	return int64(modifier >> 16 & 0xffff), int64(modifier & 0xffff), true
+	return 0, 0, false
 }
 
 func (r *rows) ColumnTypeScanType(i int) reflect.Type {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
@@ -22,10 +23,13 @@ type session struct {
 	tx pgx.Tx
 	// saved are the savepoints that are open, innermost last.
 	saved []*savepoint
+	// calls counts the calls of DoTx on tx whose effect is running. The savepoints before floor are
+	// around the innermost of these calls.
+	calls, floor int
 	// reading is the result set that is open.
 	reading *rows
 	misuse  error
-	// undone is a misuse that makes an effect fail which returns no error.
+	// undone makes an effect fail that returns no error.
 	undone error
 	left   bool
 }
@@ -54,11 +58,18 @@ func (s *session) enter() error {
 	return nil
 }
 
-// leave ends the session and returns what makes an effect fail that has returned err.
-func (s *session) leave(err error) error {
+// leave ends the session and returns the error of an effect that has returned err.
+func (s *session) leave(ctx context.Context, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left = true
+	if s.lost() {
+		return err // what was misused may be what that has led to; without err the guard says it
+	}
+	if s.calls > 0 {
+		_ = s.misused("returned before a DoTx inside it had ended")
+		s.close() // so that the call cannot go on in what comes next on the connection
+	}
 	if s.reading != nil {
 		_ = s.reading.end() // a statement that failed is found at the end of the effect
 	}
@@ -66,10 +77,46 @@ func (s *session) leave(err error) error {
 	if len(s.saved) > 0 {
 		_ = s.misused("returned before it ended a transaction that it had begun") // it is returned below
 	}
-	if s.misuse == nil && err == nil {
+	switch {
+	case s.misuse != nil:
+		return guard.Misused(ctx, s.misuse, err)
+	case err == nil:
 		return s.undone
 	}
-	return s.misuse
+	return err
+}
+
+// leaveCall ends the effect of a DoTx, which has returned err, and returns its error.
+func (s *session) leaveCall(ctx context.Context, err error) error {
+	if s.lost() {
+		return err
+	}
+	if s.reading != nil {
+		_ = s.reading.end()
+	}
+	s.dropEnded()
+	if len(s.saved) == s.floor {
+		return err
+	}
+	misuse := s.misused("returned before it ended a transaction that it had begun")
+	for _, open := range s.saved[s.floor:] { // the call rolls back what is around them
+		open.dropped = misuse
+	}
+	s.saved = s.saved[:s.floor]
+	return guard.Misused(ctx, misuse, err)
+}
+
+// lost reports whether the connection is closed.
+func (s *session) lost() bool {
+	conn := guard.ConnOf(s.tx)
+	return conn != nil && conn.IsClosed()
+}
+
+// close closes the connection.
+func (s *session) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), wire.RollbackTimeout)
+	defer cancel()
+	_ = guard.ConnOf(s.tx).Close(ctx)
 }
 
 // misused keeps the first misuse.
@@ -100,7 +147,7 @@ func (s *session) begin(ctx context.Context, of *conn, opts driver.TxOptions) (d
 	}
 	s.dropEnded()
 	outer := s.tx
-	if n := len(s.saved); n > 0 {
+	if n := len(s.saved); n > s.floor {
 		outer = s.saved[n-1].inner
 	}
 	inner, err := outer.Begin(ctx)
@@ -125,83 +172,4 @@ func (t handedTx) end() error {
 	}
 	defer t.mu.Unlock()
 	return t.misused("must not end its transaction: return nil to commit, an error to roll back")
-}
-
-// savepoint is a transaction that was begun on the *sql.DB of an effect.
-type savepoint struct {
-	s     *session
-	of    *conn
-	ctx   context.Context // with whose end database/sql rolls it back, from a goroutine
-	inner pgx.Tx
-	// beside is true when it holds what was done beside it, on the *sql.DB or in a transaction
-	// inside it: in a database of its own that would outlive a rollback.
-	beside bool
-	// dropped is true when it was rolled back because ctx had ended.
-	dropped bool
-}
-
-func (t *savepoint) Commit() error {
-	return t.end(func() error {
-		if t.dropped {
-			return context.Cause(t.ctx)
-		}
-		err := t.leave(pgx.Tx.Commit)
-		if n := len(t.s.saved); err == nil && n > 0 {
-			t.s.saved[n-1].beside = true
-		}
-		return err
-	})
-}
-
-func (t *savepoint) Rollback() error {
-	return t.end(func() error {
-		if t.dropped {
-			return nil
-		}
-		return t.rollback()
-	})
-}
-
-func (t *savepoint) end(how func() error) error {
-	if err := t.s.enter(); err != nil {
-		return err
-	}
-	defer t.s.mu.Unlock()
-	t.of.begun = nil
-	return how()
-}
-
-func (t *savepoint) rollback() error {
-	err := t.leave(pgx.Tx.Rollback)
-	if err == nil && t.beside {
-		t.s.undone = &dedup.InvalidError{What: "effect", Reason: "rolled back a transaction inside which other statements of its *sql.DB had run: those are undone with it"}
-	}
-	return err
-}
-
-func (t *savepoint) leave(how func(pgx.Tx, context.Context) error) error {
-	last := len(t.s.saved) - 1
-	if last < 0 || t.s.saved[last] != t {
-		return t.s.misused("ended a transaction before one that was begun inside it")
-	}
-	// It goes on when the caller's context has ended, as a rollback must.
-	ctx, cancel := context.WithTimeout(context.Background(), wire.RollbackTimeout)
-	defer cancel()
-	if err := how(t.inner, ctx); err != nil {
-		return err // and the session's leave reports that it is open
-	}
-	t.s.saved = t.s.saved[:last]
-	return nil
-}
-
-// dropEnded rolls back the innermost savepoints whose context has ended, before anything else is
-// done: what comes after that end is not to be undone with them.
-func (s *session) dropEnded() {
-	for n := len(s.saved); n > 0 && s.saved[n-1].ctx.Err() != nil; n-- {
-		t := s.saved[n-1]
-		if t.rollback() != nil {
-			return
-		}
-		t.dropped = true
-	}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
-// badNesting has calls inside of effects, by the Deduper of the outer call and by another one.
+// badNesting has calls inside of effects, by the Deduper of the outer call and by that of another
+// pool.
 func badNesting() (rows []badRow) {
 	type inner func(ctx context.Context, d *dedup.Deduper, tx pgx.Tx) error
 	do := func(key string) inner {
@@ -62,7 +63,10 @@ func badNesting() (rows []badRow) {
 		},
 	} {
 		made := func(w *badWorld, swallow bool) step {
-			by := newDeduper(w.t, w.pool, nil)
+			pool, err := pgxpool.NewWithConfig(w.ctx, w.pool.Config())
+			require.NoError(w.t, err)
+			w.t.Cleanup(pool.Close)
+			by := newDeduper(w.t, pool, nil)
 			return func(ctx context.Context, tx pgx.Tx) error {
 				err := makes(ctx, by, tx)
 				require.ErrorIs(w.t, makes(ctx, w.d, tx), dedup.ErrInvalid)
@@ -127,7 +131,6 @@ func badTransactions() (rows []badRow) {
 		"RolledBack": func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
 		"EndedBySQL": func(ctx context.Context, tx pgx.Tx) error { _, err := tx.Exec(ctx, "ROLLBACK"); return err },
 		"Aborted":    func(ctx context.Context, tx pgx.Tx) error { _, _ = tx.Exec(ctx, "SELECT 1/0"); return nil },
-		"ConnClosed": func(ctx context.Context, tx pgx.Tx) error { return tx.Conn().Close(ctx) },
 	} {
 		rows = append(rows, badRow{name: "Tx" + name, want: invalidCall("tx"), run: func(w *badWorld) error {
 			return w.inTx(func(tx pgx.Tx) error {
@@ -137,6 +140,12 @@ func badTransactions() (rows []badRow) {
 		}})
 	}
 	return append(rows,
+		badRow{name: "TxConnClosed", want: is(dedup.ErrRestartTx), run: func(w *badWorld) error {
+			return w.inTx(func(tx pgx.Tx) error {
+				require.NoError(w.t, tx.Conn().Close(w.ctx))
+				return doTx(w, tx)
+			})
+		}},
 		badRow{name: "TxNil", want: invalidCall("tx"), run: func(w *badWorld) error { return doTx(w, nil) }},
 		badRow{name: "TxEndedSavepoint", want: is(pgx.ErrTxClosed), run: func(w *badWorld) error {
 			return w.inTx(func(tx pgx.Tx) error {

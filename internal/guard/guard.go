@@ -376,19 +376,19 @@ func (e *guardedTx) verdict(ctx context.Context, started time.Time, err error) e
 	pg := ConnOf(e).PgConn()
 	switch {
 	case !e.begun():
-		return e.refusedControl(err)
+		return e.refusedControl(ctx, err)
 	case pg.IsClosed():
 		return cmp.Or(err, e.lost())
 	case pg.IsBusy():
-		return cmp.Or(err, ErrTxBusy)
+		return cmp.Or(err, Misused(ctx, ErrTxBusy, nil))
 	case pg.TxStatus() == 'I':
 		return ErrTxEnded
 	case err != nil && e.connAsked.Load() && e.swapped(ctx, started):
 		return ErrTxEnded
 	case e.refused.Load():
-		return e.refusedControl(err)
+		return e.refusedControl(ctx, err)
 	case pg.TxStatus() == 'E':
-		return cmp.Or(err, e.aborted())
+		return cmp.Or(err, Misused(ctx, e.aborted(), nil))
 	case err == nil:
 		return wire.CheckSession(pg)
 	}
@@ -397,15 +397,31 @@ func (e *guardedTx) verdict(ctx context.Context, started time.Time, err error) e
 
 // refusedControl is the end of an effect that returned err and may have tried to end its
 // transaction.
-func (e *guardedTx) refusedControl(err error) error {
-	switch {
-	case !e.refused.Load(), errors.Is(err, ErrTxControl):
+func (e *guardedTx) refusedControl(ctx context.Context, err error) error {
+	if !e.refused.Load() {
 		return err
-	case err == nil:
-		return ErrTxControl
+	}
+	return Misused(ctx, ErrTxControl, err)
+}
+
+// Misused is the error of an effect that misused its transaction and returned err, which may be
+// nil. If ctx has ended that is the answer and not the misuse, which it may have led to.
+func Misused(ctx context.Context, misuse, err error) error {
+	ended := ctx.Err() != nil
+	switch {
+	case errors.Is(err, misuse), ended && wire.IsContextError(err):
+		return err
+	case ended:
+		misuse = fmt.Errorf("dedup: before the end of the effect: %w", ctx.Err())
+		if cause := context.Cause(ctx); cause != ctx.Err() {
+			misuse = fmt.Errorf("%w: %w", misuse, cause)
+		}
+	}
+	if err == nil {
+		return misuse
 	}
 	// Not wrapped: it could be Final, and this call must not be recorded.
-	return fmt.Errorf("%w (the effect returned: %s)", ErrTxControl, err.Error())
+	return fmt.Errorf("%w (the effect returned: %s)", misuse, err.Error())
 }
 
 // aborted is ErrTxAborted with the error that was ignored, where it was seen.

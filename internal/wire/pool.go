@@ -1,0 +1,28 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Acquire takes a connection of the pool. Its error is that of [Waited].
+func Acquire(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
+	conn, err := pool.Acquire(ctx)
+	return conn, Waited(pool, err)
+}
+
+// Waited adds to an error of a pool how many of its connections are in use, if a context ended
+// while it waited for one. pgxpool returns the context's own error then, and pgconn never does.
+func Waited(pool *pgxpool.Pool, err error) error {
+	if err != context.Canceled && err != context.DeadlineExceeded {
+		return err
+	}
+	stat := pool.Stat()
+	text := fmt.Sprintf("waiting for a connection: %d of the pool's %d are in use", stat.AcquiredConns(), stat.MaxConns())
+	if n := stat.ConstructingConns(); n > 0 {
+		text += fmt.Sprintf(" and %d are being opened", n)
+	}
+	return fmt.Errorf("dedup: %s: %w", text, err)
+}

@@ -1,0 +1,77 @@
+package sqldedup_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/sqldedup"
+)
+
+// TestOpenDB shares four connections among a Deduper and a *sql.DB that is told to keep ten idle.
+// Everybody gets one, and none stays with the *sql.DB.
+func TestOpenDB(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t).Pool(t, func(c *pgxpool.Config) { c.MaxConns = 4 })
+	d, err := dedup.New(pool, nil)
+	require.NoError(t, err)
+	db := sqldedup.OpenDB(pool)
+	t.Cleanup(func() { _ = db.Close() })
+	db.SetMaxIdleConns(10)
+	db.SetMaxOpenConns(100)
+	db.SetConnMaxLifetime(time.Hour)
+
+	var all sync.WaitGroup
+	for n := range 16 {
+		all.Go(func() {
+			var one int
+			if err := db.QueryRowContext(t.Context(), `SELECT 1`).Scan(&one); err != nil {
+				t.Error(err)
+			}
+			if _, err := d.Lookup(t.Context(), "acme", "add_note", fmt.Sprint(n)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	require.Zero(t, db.Stats().Idle)
+
+	// A transaction keeps its connection until it ends.
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, pool.Stat().AcquiredConns())
+	require.NoError(t, tx.Commit())
+	require.Zero(t, pool.Stat().AcquiredConns())
+}
+
+// TestAllConnectionsInUse waits for a connection until the context ends: in each way the error says
+// how many are in use.
+func TestAllConnectionsInUse(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t).Pool(t, func(c *pgxpool.Config) { c.MaxConns = 1 })
+	d, err := dedup.New(pool, nil)
+	require.NoError(t, err)
+	held, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer held.Release()
+	db := sqldedup.OpenDB(pool)
+	t.Cleanup(func() { _ = db.Close() })
+
+	for name, wait := range map[string]func(ctx context.Context) error{
+		"Database": func(ctx context.Context) error { return db.PingContext(ctx) },
+		"Lookup":   func(ctx context.Context) error { _, err := d.Lookup(ctx, "acme", "add_note", "k"); return err },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		err := wait(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded, name)
+		require.ErrorContains(t, err, "1 of the pool's 1 are in use", name)
+		cancel()
+	}
+}
