@@ -4,7 +4,7 @@
 GO ?= go
 # The library and the doors to it, which `make test` tests, and the other modules of the workspace. The
 # campaigns of proof, which take longest, begin first.
-LIBRARY := . ./mcpdedup ./oteldedup ./riverdedup
+LIBRARY := . ./gormdedup ./mcpdedup ./oteldedup ./riverdedup
 OTHERS := ./proof ./bench ./cmd/dedup ./dedupvet ./dedupweb ./dedupweb/browsertest ./examples/external ./examples/failsafe ./examples/helpdesk ./examples/metrics ./examples/orm
 MODULES := $(LIBRARY) $(OTHERS)
 PACKAGES := $(MODULES:%=%/...)

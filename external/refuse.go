@@ -48,7 +48,7 @@ func (x *Tools) recordRefusal(ctx context.Context, a *act, at *attempt, why erro
 	var done *row
 	err := x.insist(ctx, x.opts.Lease/2, func() error {
 		x.event(ctx, EventRecording, r, "", note(why))
-		conn, err := x.pool.Acquire(ctx)
+		conn, err := wire.Acquire(ctx, x.pool)
 		if err != nil {
 			return err
 		}

@@ -93,7 +93,7 @@ func newProxy(t *testing.T) *proxy {
 	known := strings.Fields(output(t, exec.Command("go", "env", "GOMODCACHE", "GOPROXY")))
 	require.Len(t, known, 2)
 	p := &proxy{dir: t.TempDir(), version: string(required[1]), modules: known[0], next: known[1]}
-	for _, sub := range []string{"", "/mcpdedup", "/riverdedup", "/oteldedup", "/dedupweb", "/cmd/dedup", "/dedupvet"} {
+	for _, sub := range []string{"", "/gormdedup", "/mcpdedup", "/riverdedup", "/oteldedup", "/dedupweb", "/cmd/dedup", "/dedupvet"} {
 		p.add(t, library+sub, filepath.Join(checkout, sub))
 	}
 	return p

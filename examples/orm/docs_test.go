@@ -51,6 +51,6 @@ func TestStart(t *testing.T) {
 		cmd.Env = append(os.Environ(), "DATABASE_URL="+db.URL)
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(out))
-		require.Equal(t, want, string(out))
+		require.True(t, strings.HasSuffix(string(out), want), string(out)) // gorm may say before it that a statement was slow
 	}
 }

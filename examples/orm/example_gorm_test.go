@@ -2,7 +2,6 @@ package orm_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -10,15 +9,8 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/sqldedup"
+	"github.com/tooldedup/dedup/gormdedup"
 )
-
-// inTx is gorm on a transaction that somebody else ends.
-func inTx(ctx context.Context, db *gorm.DB, tx *sql.Tx) *gorm.DB {
-	session := db.Session(&gorm.Session{NewDB: true, Context: ctx})
-	session.Statement.ConnPool = tx
-	return session
-}
 
 // An effect that writes through gorm.
 func Example_gorm() {
@@ -29,9 +21,9 @@ func Example_gorm() {
 	must(err)
 
 	for range 2 {
-		result, err := dedup.Do(ctx, s.d, call("call the guest"), sqldedup.Effect(func(ctx context.Context, tx *sql.Tx) (Note, error) {
+		result, err := dedup.Do(ctx, s.d, call("call the guest"), gormdedup.Effect(db, func(ctx context.Context, tx *gorm.DB) (Note, error) {
 			note := Note{Text: "call the guest"}
-			err := inTx(ctx, db, tx).Create(&note).Error
+			err := tx.Create(&note).Error
 			return note, err
 		}))
 		must(err)
@@ -42,44 +34,56 @@ func Example_gorm() {
 	// call the guest replayed: true
 }
 
-// The order and the call are committed together.
-func Example_gormBeginFunc() {
+// The order and its invoice are committed together. However often this runs, there is one of each.
+func Example_gormTogether() {
 	s, done := exampleService()
 	defer done()
-	ctx, d, call := context.Background(), s.d, call("invoice 17")
+	ctx, d, order, invoice := context.Background(), s.d, call("order 17"), call("invoice 17")
 	db, err := gorm.Open(postgres.New(postgres.Config{Conn: s.db}), &gorm.Config{})
 	must(err)
 
-	err = sqldedup.BeginFunc(ctx, d, func(tx *sql.Tx) error {
-		orm := inTx(ctx, db, tx)
-		if err := orm.Create(&Note{Text: "order 17"}).Error; err != nil {
+	for range 3 {
+		err = gormdedup.Transaction(ctx, d, db, func(tx *gorm.DB) error {
+			if _, err := gormdedup.DoTx(ctx, d, tx, order, func(ctx context.Context, tx *gorm.DB) (Note, error) {
+				note := Note{Text: "order 17"}
+				err := tx.Create(&note).Error
+				return note, err
+			}); err != nil {
+				return err
+			}
+			result, err := gormdedup.DoTx(ctx, d, tx, invoice, func(ctx context.Context, tx *gorm.DB) (Note, error) {
+				note := Note{Text: "invoice 17"}
+				err := tx.Create(&note).Error
+				return note, err
+			})
+			fmt.Println(result.Value.Text, "replayed:", result.Replayed)
 			return err
-		}
-		result, err := sqldedup.DoTx(ctx, d, tx, call, func(ctx context.Context) (Note, error) {
-			note := Note{Text: "invoice 17"}
-			err := orm.WithContext(ctx).Create(&note).Error
-			return note, err
 		})
-		fmt.Println(result.Value.Text, "replayed:", result.Replayed)
-		return err
-	})
-	must(err)
-	// Output: invoice 17 replayed: false
+		must(err)
+	}
+	var notes int64
+	must(db.Model(&Note{}).Count(&notes).Error)
+	fmt.Println(notes, "notes")
+	// Output:
+	// invoice 17 replayed: false
+	// invoice 17 replayed: true
+	// invoice 17 replayed: true
+	// 2 notes
 }
 
 // A call inside a transaction that gorm has begun. A refusal is in it, and is committed.
 func Example_gormTransaction() {
 	s, done := exampleService()
 	defer done()
-	ctx, d, call := context.Background(), s.d, call("invoice 17")
+	ctx, d, invoice := context.Background(), s.d, call("invoice 17")
 	db, err := gorm.Open(postgres.New(postgres.Config{Conn: s.db}), &gorm.Config{})
 	must(err)
 
 	var refused *dedup.RefusedError
 	err = db.WithContext(context.WithoutCancel(ctx)).Transaction(func(tx *gorm.DB) error {
-		_, err := sqldedup.DoTx(ctx, d, tx.Statement.ConnPool, call, func(ctx context.Context) (Note, error) {
+		_, err := gormdedup.DoTx(ctx, d, tx, invoice, func(ctx context.Context, tx *gorm.DB) (Note, error) {
 			note := Note{Text: "invoice 17"}
-			err := tx.WithContext(ctx).Create(&note).Error
+			err := tx.Create(&note).Error
 			return note, err
 		})
 		if errors.As(err, &refused) {

@@ -8,6 +8,7 @@ require (
 	github.com/jmoiron/sqlx v1.4.0
 	github.com/stretchr/testify v1.12.1
 	github.com/tooldedup/dedup v0.1.0
+	github.com/tooldedup/dedup/gormdedup v0.1.0
 	github.com/uptrace/bun v1.3.0
 	github.com/uptrace/bun/dialect/pgdialect v1.3.0
 	go.uber.org/goleak v1.3.0
@@ -96,3 +97,5 @@ require (
 )
 
 replace github.com/tooldedup/dedup => ../..
+
+replace github.com/tooldedup/dedup/gormdedup => ../../gormdedup

@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 	"go.uber.org/goleak"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/pgtest"
+	"github.com/tooldedup/dedup/sqldedup"
 )
 
 // TestMain overlooks a goroutine that gorm starts for each gorm.Open with PrepareStmt and never ends.
@@ -41,7 +41,7 @@ func newService(ctx context.Context, pool *pgxpool.Pool) (*service, error) {
 		return nil, err
 	}
 	d, err := dedup.New(pool, nil)
-	return &service{pool: pool, db: stdlib.OpenDBFromPool(pool), d: d}, err
+	return &service{pool: pool, db: sqldedup.OpenDB(pool), d: d}, err
 }
 
 // exampleService is a service with a database of its own.

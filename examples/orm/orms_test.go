@@ -20,6 +20,7 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/examples/orm/db"
 	"github.com/tooldedup/dedup/examples/orm/ent"
+	"github.com/tooldedup/dedup/gormdedup"
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/sqldedup"
 )
@@ -78,10 +79,13 @@ func orms() []orm {
 	return []orm{
 		{
 			name: "gorm",
-			do: over(func(ctx context.Context, s *service, tx *sql.Tx) (handle, error) {
+			do: func(ctx context.Context, s *service, key string, effect func(context.Context, handle) (int64, error)) (dedup.Result[int64], error) {
 				g, err := openGorm(s.db, false)
-				return gormHandle(inTx(ctx, g, tx)), err
-			}),
+				if err != nil {
+					return dedup.Result[int64]{}, err
+				}
+				return dedup.Do(ctx, s.d, call(key), gormdedup.Effect(g, func(ctx context.Context, tx *gorm.DB) (int64, error) { return effect(ctx, gormHandle(tx)) }))
+			},
 			doTx: within(func(ctx context.Context, s *service) (gormTx, sqldedup.Tx, handle, error) {
 				g, err := openGorm(s.db, false)
 				tx := g.WithContext(ctx).Begin()

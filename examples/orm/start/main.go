@@ -3,14 +3,13 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"log"
 	"os"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/gormdedup"
 	"github.com/tooldedup/dedup/sqldedup"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
@@ -21,29 +20,22 @@ type Note struct {
 	Text string
 }
 
-// inTx is gorm on a transaction that somebody else ends.
-func inTx(ctx context.Context, db *gorm.DB, tx *sql.Tx) *gorm.DB {
-	session := db.Session(&gorm.Session{NewDB: true, Context: ctx})
-	session.Statement.ConnPool = tx
-	return session
-}
-
 func main() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
 	must(err)
 	d, err := dedup.New(pool, nil)
 	must(err)
-	db, err := gorm.Open(postgres.New(postgres.Config{Conn: stdlib.OpenDBFromPool(pool)}), &gorm.Config{})
+	db, err := gorm.Open(postgres.New(postgres.Config{Conn: sqldedup.OpenDB(pool)}), &gorm.Config{})
 	must(err)
 	must(db.AutoMigrate(&Note{}))
 
 	key, err := dedup.KeyFromIntent("guest 17", "call back")
 	must(err)
 	call := dedup.Call{Scope: "acme", Tool: "add_note", Key: key, Args: "call the guest back"}
-	result, err := dedup.Do(ctx, d, call, sqldedup.Effect(func(ctx context.Context, tx *sql.Tx) (Note, error) {
+	result, err := dedup.Do(ctx, d, call, gormdedup.Effect(db, func(ctx context.Context, tx *gorm.DB) (Note, error) {
 		note := Note{Text: "call the guest back"}
-		err := inTx(ctx, db, tx).Create(&note).Error
+		err := tx.Create(&note).Error
 		return note, err
 	}))
 	must(err)

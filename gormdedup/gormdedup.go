@@ -1,0 +1,78 @@
+package gormdedup
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/jackc/pgx/v5"
+	"gorm.io/gorm"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/sqldedup"
+)
+
+// Effect returns an effect that runs fn with gorm on the effect's transaction. tx has the settings
+// and conditions of db, and the effect's context.
+//
+// It is [sqldedup.Effect] with a *sql.Tx: fn ends the transaction by returning, tx.Commit and
+// tx.Rollback are refused, and a tx.Transaction is a savepoint.
+func Effect[R any](db *gorm.DB, fn func(ctx context.Context, tx *gorm.DB) (R, error)) dedup.Effect[R] {
+	return func(ctx context.Context, tx pgx.Tx) (R, error) {
+		return sqldedup.Run(ctx, tx, func(ctx context.Context, tx *sql.Tx) (R, error) { return fn(ctx, on(ctx, db, tx)) })
+	}
+}
+
+// Transaction is [sqldedup.BeginFunc] with gorm: it begins a transaction on the pool of d and calls
+// fn, which makes calls in it with [DoTx]. It commits if fn returns nil or a refusal of one of these
+// calls, and rolls back after any other error. It runs fn again if a call asks for that with
+// [dedup.ErrRestartTx], and after a transient fault.
+//
+// tx has the settings and conditions of db, and ctx. gorm rolls nothing back when ctx ends.
+func Transaction(ctx context.Context, d *dedup.Deduper, db *gorm.DB, fn func(tx *gorm.DB) error) error {
+	if fn == nil {
+		return sqldedup.BeginFunc[*sql.Tx](ctx, d, nil)
+	}
+	return sqldedup.BeginFunc(ctx, d, func(tx *sql.Tx) error { return fn(on(ctx, db, tx)) })
+}
+
+// DoTx is [sqldedup.DoTx] in a transaction of gorm's: that of [Transaction], of an [Effect], or
+// one that gorm itself has begun. The effect's tx is the same transaction with the effect's context.
+//
+// Begin one of gorm's own with db.WithContext(context.WithoutCancel(ctx)): a transaction whose
+// context can end is a [dedup.InvalidError]. Commit it after a nil error and after
+// [dedup.ErrRefused], and roll it back after any other. After [dedup.ErrRestartTx] run all of it
+// again. gorm may prepare its statements.
+func DoTx[R any](ctx context.Context, d *dedup.Deduper, tx *gorm.DB, call dedup.Call, effect func(ctx context.Context, tx *gorm.DB) (R, error)) (dedup.Result[R], error) {
+	if effect == nil {
+		return sqldedup.DoTx[R](ctx, d, below(tx), call, nil)
+	}
+	return sqldedup.DoTx(ctx, d, below(tx), call, func(ctx context.Context) (R, error) { return effect(ctx, tx.WithContext(ctx)) })
+}
+
+// on is db on a transaction that somebody else ends. WithContext gives it a Statement of its own:
+// that of db is shared by everybody who uses db.
+func on(ctx context.Context, db *gorm.DB, tx *sql.Tx) *gorm.DB {
+	session := db.WithContext(ctx)
+	session.Statement.ConnPool = tx
+	return session
+}
+
+// below is what tx sends its statements on.
+func below(tx *gorm.DB) sqldedup.Tx {
+	if tx == nil {
+		return nil
+	}
+	if prepared, ok := tx.Statement.ConnPool.(*gorm.PreparedStmtTX); ok {
+		return begun{prepared.Tx, tx.Statement.Context}
+	}
+	return begun{tx.Statement.ConnPool, tx.Statement.Context}
+}
+
+// begun is a transaction that says with which context gorm has begun it.
+type begun struct {
+	gorm.ConnPool
+	with context.Context
+}
+
+// BegunWith is what [sqldedup.DoTx] asks for.
+func (b begun) BegunWith() context.Context { return b.with }
