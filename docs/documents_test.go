@@ -296,22 +296,11 @@ func TestReadmeProgramRuns(t *testing.T) {
 		}
 	}
 	db := pgtest.New(t)
-	_, err := db.Pool(t).Exec(t.Context(), first["sql"])
+	pool := db.Pool(t)
+	_, err := pool.Exec(t.Context(), first["sql"])
 	require.NoError(t, err)
 
-	// The program is compiled as a package of this module that only the
-	// overlay knows, so that it imports this very checkout.
-	dir := t.TempDir()
-	main, overlay, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "program")
-	require.NoError(t, os.WriteFile(main, []byte(first["go"]), 0o600))
-	root, err := os.Getwd()
-	require.NoError(t, err)
-	files, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "readmeprogram", "main.go"): main}})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(overlay, files, 0o600))
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-o", program, "./readmeprogram").CombinedOutput()
-	require.NoError(t, err, string(out))
-
+	program := build(t, "readmeprogram", first["go"])
 	var printed strings.Builder
 	for range 2 {
 		run := exec.CommandContext(t.Context(), program)
@@ -321,6 +310,13 @@ func TestReadmeProgramRuns(t *testing.T) {
 		printed.Write(out)
 	}
 	require.Equal(t, first["text"], printed.String())
+	rows := rowsOf(t, pool)
+	require.NotZero(t, rows)
+	again := exec.CommandContext(t.Context(), program)
+	again.Env = append(os.Environ(), "DATABASE_URL="+db.URL)
+	out, err := again.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Equal(t, rows, rowsOf(t, pool))
 }
 
 // The README's tables leave nothing out.
