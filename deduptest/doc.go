@@ -42,7 +42,7 @@
 // Options.CommitTimeout each), and poolers between tool and server. All calls of a case come
 // within seconds: a key that has the minute in it passes here, and dedupvet names it. Only
 // connections of Try.Pool are counted as given back. A statement that fails in a savepoint may
-// be passed over, as Postgres has it; what the effect then lacks is seen where Count counts it,
-// in every table that the tool writes to. Of a tool of package external it kills no real
+// be passed over, as Postgres has it; what the effect then lacks is seen where Count counts it, or
+// in Tables: name every table that the tool writes to. Of a tool of package external it kills no real
 // process, halts none, cuts no connection, and tries none of the verdicts of a person.
 package deduptest

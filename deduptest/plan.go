@@ -47,6 +47,10 @@ func (v *verification) rehearse(ctx context.Context) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
+	before, err := v.read(ctx)
+	if err != nil {
+		return plan{}, errors.Join(err, s.close(v.patience))
+	}
 	seen := watchUnits(s.proxy)
 	r := <-v.tool.start(ctx, v.patience, s, v.newKey(), 0)
 	if err := s.close(v.patience); err != nil {
@@ -59,7 +63,27 @@ func (v *verification) rehearse(ctx context.Context) (plan, error) {
 	case len(units) == 0:
 		return plan{}, errors.New("the call sent nothing to the database; Tool.Call must use Try.Deduper and Try.Pool")
 	}
-	return plan{units: units, deciding: deciding(units)}, nil
+	return plan{units: units, deciding: deciding(units)}, v.learn(ctx, before)
+}
+
+// learn notes what the rehearsed call, the only one so far, has added to each table.
+func (v *verification) learn(ctx context.Context, before []int) error {
+	if len(before) == 0 {
+		return nil
+	}
+	effects, err := v.count(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := v.read(ctx)
+	if err != nil {
+		return err
+	}
+	v.tables = tables{names: v.tool.Tables, rows: rows, per: make([]int, len(rows)), effects: effects}
+	for i := range rows {
+		v.tables.per[i] = rows[i] - before[i]
+	}
+	return nil
 }
 
 // deciding returns the number of the unit whose execution commits the effect: the

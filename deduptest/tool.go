@@ -28,6 +28,12 @@ type Tool struct {
 	// Nothing else may write to what it counts while Verify runs.
 	Count func(ctx context.Context, db *pgxpool.Pool) (int, error)
 
+	// Tables are further tables that the tool writes to, such as "audit_log" or "billing.lines":
+	// a write that Count does not read is found there. Each effect must add as many rows to a
+	// table as the first call does, which may be none. Nothing else may write to them while
+	// Verify runs. Default none.
+	Tables []string
+
 	// Options are those that the tool's Deduper has in production. Default nil.
 	// [NotExecuted] and [AnswerLost] use them twice: as they are, and with
 	// Retry.MaxAttempts 1.

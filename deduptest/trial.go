@@ -49,6 +49,7 @@ func (tr *trial) checkEffects(want int) (now int) {
 	case now-tr.before != want:
 		tr.problemf("%d effects instead of %d", now-tr.before, want)
 	}
+	tr.checkTables(now)
 	return now
 }
 

@@ -72,6 +72,7 @@ type verification struct {
 	// counted is the number of effects after the last case, -1 where calls were made
 	// since.
 	counted int
+	tables  tables
 }
 
 func newVerification(ctx context.Context, databaseURL string, tool Tool, opts *Options) (*verification, error) {

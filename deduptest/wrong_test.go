@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -430,6 +431,63 @@ func testWrongTool(t *testing.T, tool deduptest.Tool, wrong wrongTool) {
 func failureOf(report *deduptest.Report, scenario deduptest.Scenario) string {
 	i := slices.IndexFunc(report.Outcomes, func(o deduptest.Outcome) bool { return o.Scenario == scenario })
 	return strings.Join(report.Outcomes[i].Failures, "\n")
+}
+
+// TestWriteBesideTheEffect is about a second write, which Count does not read: one that stands
+// beside the call and one that goes through the pool. Without Tables nothing finds them.
+func TestWriteBesideTheEffect(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		beside bool
+		finds  []deduptest.Scenario
+	}{
+		"InTheEffect":   {},
+		"BesideTheCall": {beside: true, finds: []deduptest.Scenario{deduptest.Repeated, deduptest.TwoAtOnce}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			conn, err := pgx.Connect(t.Context(), b.url)
+			require.NoError(t, err)
+			_, err = conn.Exec(t.Context(), `CREATE TABLE mails (ticket text)`)
+			require.NoError(t, err)
+			require.NoError(t, conn.Close(t.Context()))
+			mail := func(ctx context.Context, on interface {
+				Exec(context.Context, string, ...any) (pgconn.CommandTag, error)
+			}) error {
+				_, err := on.Exec(ctx, `INSERT INTO mails VALUES ('x'), ('y')`)
+				return err
+			}
+			mailer := deduptest.Tool{Name: "mailer", Count: countTickets, Call: func(ctx context.Context, try deduptest.Try) (any, error) {
+				result, err := dedup.Do(ctx, try.Deduper, callOf(try), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+					made, err := insertTicket(ctx, tx, try)
+					if err == nil && !c.beside {
+						err = mail(ctx, tx)
+					}
+					return made, err
+				})
+				if err == nil && c.beside {
+					err = mail(ctx, try.Pool)
+				}
+				return result.Value, err
+			}}
+			for _, tables := range [][]string{nil, {"mails"}} {
+				mailer.Tables = tables
+				report := deduptest.Verify(&recorder{t: t}, b.url, mailer, &deduptest.Options{Without: allBut(deduptest.Repeated, deduptest.TwoAtOnce)})
+				require.NotNil(t, report)
+				if tables == nil || c.finds == nil {
+					require.Empty(t, report.Failed())
+					continue
+				}
+				require.ElementsMatch(t, c.finds, report.Failed())
+				require.Contains(t, failureOf(report, c.finds[0]), "2 an effect: something writes there that is no part of the effect")
+			}
+			mailer.Tables = []string{"mail"}
+			tb := &recorder{t: t}
+			require.Nil(t, deduptest.Verify(tb, b.url, mailer, nil))
+			require.Contains(t, tb.fatal, `counting the rows of "mail"`)
+		})
+	}
 }
 
 // TestLongLeakedConnections is about a tool that does not end its transaction when
