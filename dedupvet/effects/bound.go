@@ -36,7 +36,7 @@ func (r *region) bound(v ssa.Value, seen map[ssa.Value]bool) bool {
 			return r.callers != nil // it may have the caller's transaction
 		case api.IsPool(v.Type()):
 			return false
-		case api.IsForeign(v.Type()) || isReceiver(v):
+		case api.IsForeign(v.Type()) || isReceiver(v) || code.IsFunction(v.Type()):
 			return r.isGiven(v, seen)
 		default:
 			return api.IsHandle(v.Type())
@@ -61,8 +61,8 @@ func (r *region) bound(v ssa.Value, seen map[ssa.Value]bool) bool {
 		if !r.holds(v.Parent()) {
 			break
 		}
-		if v.Call.StaticCallee() == nil && !v.Call.IsInvoke() {
-			return true // nobody knows
+		if v.Call.StaticCallee() == nil && !v.Call.IsInvoke() && len(v.Call.Args) > 0 {
+			return true // nobody knows what it makes of them
 		}
 		if on != nil && api.IsForeign(on.Type()) && api.IsStatement(fn) || slices.ContainsFunc(code.Args(&v.Call), func(arg ssa.Value) bool { return api.IsForeign(arg.Type()) }) {
 			return true // it is, or that is reported

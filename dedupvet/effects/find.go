@@ -21,9 +21,9 @@ type finder struct {
 
 // findEffects looks at every conversion to dedup.Effect, at what packages dedup, tool and external
 // are given to call with a transaction, such as the Run of a tool, the Archive of a sweep, and the
-// Finish of an external tool, and at what package sqldedup is given to call. The Perform of an
-// external tool has no transaction, and is no effect. A handler behind httpdedup or mcpdedup is an
-// effect if it asks for its transaction.
+// Finish of an external tool, and at what packages sqldedup and gormdedup are given to call. The
+// Perform of an external tool has no transaction, and is no effect. A handler behind httpdedup or
+// mcpdedup is an effect if it asks for its transaction.
 func (f *finder) findEffects(fn *ssa.Function) {
 	for in := range code.Instructions(fn) {
 		switch in := in.(type) {
@@ -37,11 +37,11 @@ func (f *finder) findEffects(fn *ssa.Function) {
 			}
 			if callee := code.Callee(in.Common()); callee != nil && f.isDedup(callee.Pkg()) {
 				for _, arg := range code.Args(in.Common()) {
-					if takesTx(arg.Type()) || callee.Pkg().Path() == api.SQLDedup && code.IsFunction(arg.Type()) {
+					if takesTx(arg.Type()) || isSQL(callee.Pkg()) && code.IsFunction(arg.Type()) {
 						f.addAll(arg, true, false)
 					}
 				}
-				if api.IsFunc(callee, api.SQLDedup, "DoTx") {
+				if isSQL(callee.Pkg()) && callee.Name() == "DoTx" {
 					f.addCallersTx(in.Common())
 				}
 			}
@@ -69,8 +69,11 @@ func (f *finder) addHandler(fn *ssa.Function) {
 }
 
 func (f *finder) isDedup(p *types.Package) bool {
-	return p != nil && p != f.pkg && (p.Path() == api.Dedup || p.Path() == api.Tool || p.Path() == api.External || p.Path() == api.SQLDedup)
+	return p != nil && p != f.pkg && (p.Path() == api.Dedup || p.Path() == api.Tool || p.Path() == api.External || isSQL(p))
 }
+
+// isSQL reports whether a package is one that hands out transactions of database/sql.
+func isSQL(p *types.Package) bool { return p.Path() == api.SQLDedup || p.Path() == api.Gorm }
 
 // isReadOnly reports whether a function is put into a tool that says that it changes
 // nothing.

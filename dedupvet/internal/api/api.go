@@ -15,6 +15,7 @@ const (
 	Tool     = Dedup + "/tool"
 	External = Dedup + "/external"
 	SQLDedup = Dedup + "/sqldedup"
+	Gorm     = Dedup + "/gormdedup"
 	HTTP     = Dedup + "/httpdedup"
 	MCP      = Dedup + "/mcpdedup"
 	PGX      = "github.com/jackc/pgx/v5"
