@@ -233,7 +233,8 @@ func TestHandleAfterItsContext(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 			require.NotErrorIs(t, err, dedup.ErrInvalid)
 			require.True(t, dedup.IsRetryable(err))
-			require.Equal(t, dedup.StateNotFound, b.state(t, "k"))
+			// The server may not have noticed yet that a connection is closed.
+			require.Contains(t, []dedup.State{dedup.StateNotFound, dedup.StateInFlight}, b.state(t, "k"))
 		})
 	}
 	t.Run("AfterADeferredRollback", func(t *testing.T) {
