@@ -110,5 +110,5 @@ func TestDefaultOnErrorLogs(t *testing.T) { //nolint:paralleltest // it replaces
 	var line map[string]any
 	require.NoError(t, json.Unmarshal(logged.Bytes(), &line))
 	require.Equal(t, "ERROR", line["level"])
-	require.ElementsMatch(t, []string{"time", "level", "msg", "method", "pattern", "error"}, slices.Collect(maps.Keys(line)))
+	require.ElementsMatch(t, []string{"time", "level", "msg", "method", "pattern", "tool", "error"}, slices.Collect(maps.Keys(line)))
 }
