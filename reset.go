@@ -6,18 +6,20 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// ResetOptions say who frees an identity, and why.
+// ResetOptions say who acts on a record, and why. They are those of [Deduper.Reset] and [Deduper.Resolve].
 type ResetOptions struct {
 	// Reason is required. It goes to the tracer and to the audit.
 	Reason string
-	// Actor is who frees it. Default the database's role.
+	// Actor is who acts. Default the database's role.
 	Actor string
-	// CreatedAt is the Status.CreatedAt of the record that was looked at. Where it is not
-	// zero, a record that was written at another time is not freed: the error is an
-	// ErrInvalid with the Field "CreatedAt".
+	// CreatedAt is the Status.CreatedAt of the record that was looked at. If it is not zero, a
+	// record that was written at another time is left as it is: the error is an ErrInvalid with
+	// the Field "CreatedAt".
 	CreatedAt time.Time
 }
 
@@ -33,31 +35,87 @@ type ResetOptions struct {
 // the database is not freed, because what happened at its provider stays: the error is an ErrInvalid
 // with the Field "Tool". Other errors are ErrInvalid and the database's.
 func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts ResetOptions) (freed bool, err error) {
-	if err := d.usable(ctx); err != nil {
+	var audited bool
+	id := table.Identity{Scope: scope, Tool: tool, Key: key}
+	if err := d.mayAct(ctx, id, opts); err != nil {
 		return false, err
 	}
-	id := table.Identity{Scope: scope, Tool: tool, Key: key}
-	err = checkIdentity(id)
-	if err == nil && opts.Reason == "" {
-		err = missing("Reason", "must say why the identity is freed")
-	}
-	var audited bool
-	if err == nil {
-		freed, audited, err = d.reset(ctx, id, opts)
-	}
+	freed, audited, err = d.act(ctx, id, opts, func(conn *pgx.Conn, e *table.Entry, r *table.Record, by table.Said) (freed, audited bool, err error) {
+		return d.table().Reset(ctx, conn, d.opts.CommitTimeout, e.Identity, r.CreatedAt, by)
+	})
 	if err != nil {
 		return false, annotate(id, err)
 	}
-	if trace := d.opts.Tracer; trace != nil {
-		call := CallData{Func: "Reset", Scope: scope, Tool: tool, Key: key, KeyHash: KeyHash(key), Attrs: AttrsOf(ctx)}
-		trace.TraceEvent(ctx, ResetData{CallData: call, Reason: opts.Reason, Actor: opts.Actor, Freed: freed, Audited: audited})
-	}
+	d.traceReset(ctx, ResetData{CallData: CallData{Func: "Reset"}, Freed: freed, Audited: audited}, id, opts)
 	return freed, nil
 }
 
-func (d *Deduper) reset(ctx context.Context, id table.Identity, opts ResetOptions) (freed, audited bool, err error) {
+// Resolve records the result of a broken call: for an operator who has found out that its effect
+// happened, and has completed what was missing. Later calls of the identity replay the result. It
+// reports whether there was a record.
+//
+// result is encoded as JSON, and is what the call's effect would have returned. It is not checked
+// against the type of the caller. It is kept for the Deduper's Retention, from now on.
+//
+// The audit, a call in flight and a call with an effect outside of the database are treated as by
+// [Deduper.Reset]. A record that is not broken is left as it is: the error is an ErrInvalid with
+// the Field "Record".
+func (d *Deduper) Resolve(ctx context.Context, scope, tool, key string, result any, opts ResetOptions) (resolved bool, err error) {
+	id := table.Identity{Scope: scope, Tool: tool, Key: key}
+	if err := d.mayAct(ctx, id, opts); err != nil {
+		return false, err
+	}
+	text, err := encodeResult(result, d.opts.MaxResultBytes)
+	if err != nil {
+		return false, annotate(id, err)
+	}
+	resolved, audited, err := d.act(ctx, id, opts, func(conn *pgx.Conn, e *table.Entry, r *table.Record, by table.Said) (resolved, audited bool, err error) {
+		if !r.IsBroken() {
+			return false, false, invalid("Record", "is not broken: it has an answer, which is not changed")
+		}
+		return d.table().Resolve(ctx, conn, d.opts.CommitTimeout, e, r, string(text), by)
+	})
+	if err != nil {
+		return false, annotate(id, err)
+	}
+	d.traceReset(ctx, ResetData{CallData: CallData{Func: "Resolve"}, Resolved: resolved, Audited: audited}, id, opts)
+	return resolved, nil
+}
+
+// mayAct checks what an operator has given.
+func (d *Deduper) mayAct(ctx context.Context, id table.Identity, opts ResetOptions) error {
+	if err := d.usable(ctx); err != nil {
+		return err
+	}
+	err := checkIdentity(id)
+	if err == nil && opts.Reason == "" {
+		err = missing("Reason", "must say why")
+	}
+	if err != nil {
+		return annotate(id, err)
+	}
+	return nil
+}
+
+func (d *Deduper) traceReset(ctx context.Context, data ResetData, id table.Identity, opts ResetOptions) {
+	trace := d.opts.Tracer
+	if trace == nil {
+		return
+	}
+	data.Scope, data.Tool, data.Key, data.KeyHash, data.Attrs = id.Scope, id.Tool, id.Key, KeyHash(id.Key), AttrsOf(ctx)
+	data.Reason, data.Actor = opts.Reason, opts.Actor
+	trace.TraceEvent(ctx, data)
+}
+
+// change changes a record that was seen. It reports whether the record was still there, and
+// whether the audit has a line of it.
+type change func(conn *pgx.Conn, e *table.Entry, r *table.Record, by table.Said) (changed, audited bool, err error)
+
+// act changes the record of an identity, if no call is in flight.
+func (d *Deduper) act(ctx context.Context, id table.Identity, opts ResetOptions, change change) (changed, audited bool, err error) {
 	var seen table.Seen
-	err = d.look(ctx, d.observer(id), &seen, (*table.Table).Probe)
+	e := d.observer(id)
+	err = d.look(ctx, e, &seen, (*table.Table).Probe)
 	at := seen.Record.CreatedAt
 	switch {
 	case err != nil:
@@ -68,31 +126,31 @@ func (d *Deduper) reset(ctx context.Context, id table.Identity, opts ResetOption
 	case !opts.CreatedAt.IsZero() && !opts.CreatedAt.Equal(at):
 		return false, false, invalid("CreatedAt", "is not that of the record, which was written at %s; look it up again", at.UTC().Format(time.RFC3339Nano))
 	default: // exactly the record that was seen
-		freed, audited, err = d.resetSeen(ctx, id, at, table.Said{Actor: table.Storable(opts.Actor), Reason: table.Storable(opts.Reason)})
+		changed, audited, err = d.actOn(ctx, e, &seen.Record, table.Said{Actor: table.Storable(opts.Actor), Reason: table.Storable(opts.Reason)}, change)
 	}
 	switch {
 	case errors.Is(err, ErrInvalid):
 		return false, false, err
 	case errors.Is(err, table.ErrMayNotAudit):
-		return false, false, fmt.Errorf("dedup: resetting: %w", cleaned(err))
+		return false, false, fmt.Errorf("dedup: changing the record: %w", cleaned(err))
 	case err != nil:
-		return false, false, fmt.Errorf("dedup: resetting: %w", d.withHint(err))
+		return false, false, fmt.Errorf("dedup: changing the record: %w", d.withHint(err))
 	}
-	return freed, audited, nil
+	return changed, audited, nil
 }
 
-func (d *Deduper) resetSeen(ctx context.Context, id table.Identity, createdAt time.Time, by table.Said) (freed, audited bool, err error) {
+func (d *Deduper) actOn(ctx context.Context, e *table.Entry, seen *table.Record, by table.Said, change change) (changed, audited bool, err error) {
 	conn, err := d.acquire(ctx)
 	if err != nil {
 		return false, false, err
 	}
 	defer conn.Release()
-	is, err := d.table().IsOperation(ctx, conn.Conn(), id)
+	is, err := d.table().IsOperation(ctx, conn.Conn(), e.Identity)
 	if is {
 		err = invalid("Tool", "acts outside of the database: its answer cannot be freed, because the provider keeps what happened; for a second effect make a new call with a new key")
 	}
 	if err != nil {
 		return false, false, err
 	}
-	return d.table().Reset(ctx, conn.Conn(), d.opts.CommitTimeout, id, createdAt, by)
+	return change(conn.Conn(), e, seen, by)
 }

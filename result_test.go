@@ -481,7 +481,7 @@ func TestErrorsNameTheTool(t *testing.T) {
 		"Lookup":             {second(d.Lookup(t.Context(), "acme", "book", "")), `invalid call: Key is empty`},
 		"LookupUnreachable":  {second(away.Lookup(t.Context(), "acme", "book", "k")), `looking up: `},
 		"ResetWithoutReason": {second(d.Reset(t.Context(), "acme", "book", "k", ResetOptions{})), `invalid call: Reason must say`},
-		"ResetUnreachable":   {second(away.Reset(t.Context(), "acme", "book", "k", ResetOptions{Reason: "why"})), `resetting: `},
+		"ResetUnreachable":   {second(away.Reset(t.Context(), "acme", "book", "k", ResetOptions{Reason: "why"})), `changing the record: `},
 	} {
 		require.ErrorContains(t, tc.err, `dedup: tool "book": `+tc.says, name)
 	}

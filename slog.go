@@ -107,8 +107,11 @@ func (t *slogTracer) TraceEvent(ctx context.Context, event Event) {
 		write(level, msg, slog.Int64("calls", e.Calls), slog.Int64("executed", e.Executed), slog.Int64("replayed", e.Replayed),
 			slog.Int64("failed", e.Failed), seconds("duration", e.Duration))
 	case ResetData:
-		write(slog.LevelWarn, "tool_call_reset", slog.String("reason", e.Reason), slog.String("actor", e.Actor),
-			slog.Bool("freed", e.Freed), slog.Bool("audited", e.Audited))
+		msg, done := "tool_call_reset", slog.Bool("freed", e.Freed)
+		if e.Func == "Resolve" {
+			msg, done = "tool_call_resolved", slog.Bool("resolved", e.Resolved)
+		}
+		write(slog.LevelWarn, msg, slog.String("reason", e.Reason), slog.String("actor", e.Actor), done, slog.Bool("audited", e.Audited))
 	case SweptData:
 		level, failed := slog.LevelDebug, errors.Join(e.Err, e.StatsErr)
 		if failed != nil && !errors.Is(ctx.Err(), context.Canceled) { // else its process shuts down

@@ -195,15 +195,16 @@ type BatchData struct {
 	Duration time.Duration
 }
 
-// ResetData is the event of an identity that an operator freed.
+// ResetData is the event of a record that an operator freed or resolved.
 type ResetData struct {
 	CallData
 	// Reason and Actor are what the operator gave.
 	Reason, Actor string
-	// Freed is false where there was nothing to free.
-	Freed bool
+	// Freed is true if [Deduper.Reset] freed a record, and Resolved if [Deduper.Resolve] gave one
+	// its result. Both are false if there was no such record.
+	Freed, Resolved bool
 	// Audited is true when tool_dedup_audit has a line of it. It is false where nothing was
-	// freed, and where the table is missing.
+	// changed, and where the table is missing.
 	Audited bool
 }
 

@@ -18,56 +18,93 @@ const (
 	notSure = "Whether it is done is not known. Look at the call again."
 )
 
-// acts reads what somebody posts who may act, and why.
-func (v *visit) acts() (id call, reason string, err error) {
+// act lets somebody act on a call who may. If that is refused, the call's page is shown again, with the form as it was
+// filled in.
+func (c *console) act(v *visit, act func(id call, reason string) error) error {
+	id, err := v.acts()
+	if err != nil {
+		return err
+	}
+	err = fail(http.StatusBadRequest, "Say why: the reason is kept in the audit.")
+	if reason := strings.TrimSpace(v.r.FormValue("reason")); reason != "" {
+		err = act(id, reason)
+	}
+	refused, ok := errors.AsType[*failure](err)
+	switch {
+	case err == nil:
+		return v.goTo(id.Link())
+	case !ok:
+		return err
+	}
+	k, err := c.readCall(v, id)
+	if err != nil {
+		return refused
+	}
+	k.Problem, k.Form = refused.text, v.r.PostForm
+	return v.pageAs(refused.code, "call", k)
+}
+
+// acts reads which call somebody acts on who may.
+func (v *visit) acts() (id call, err error) {
 	if !v.Act {
-		return id, "", fail(http.StatusForbidden, "You may look, and not act.")
+		return id, fail(http.StatusForbidden, "You may look, and not act.")
 	}
 	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxForm)
 	if err := v.r.ParseForm(); err != nil {
-		return id, "", fail(http.StatusBadRequest, "The form cannot be read.")
+		return id, fail(http.StatusBadRequest, "The form cannot be read.")
 	}
 	v.r.Form = v.r.PostForm // and nothing of the address
-	if id, err = v.identity(); err != nil {
-		return id, "", err
-	}
-	if reason = strings.TrimSpace(v.r.FormValue("reason")); reason == "" {
-		return id, "", fail(http.StatusBadRequest, "Say why: the reason is kept in the audit.")
-	}
-	return id, reason, nil
+	return v.identity()
 }
 
 // reset frees the record that the visitor has looked at.
 func (c *console) reset(v *visit) error {
-	id, reason, err := v.acts()
-	if err != nil {
-		return err
-	}
+	return c.act(v, func(id call, reason string) error {
+		return v.change(reason, func(opts dedup.ResetOptions) (bool, error) {
+			return c.d.Reset(v.r.Context(), id.Scope, id.Tool, id.Key, opts)
+		})
+	})
+}
+
+// change changes the record that the visitor has looked at.
+func (v *visit) change(reason string, change func(opts dedup.ResetOptions) (changed bool, err error)) error {
 	createdAt, err := time.Parse(time.RFC3339Nano, v.r.FormValue("created_at"))
 	if err != nil || createdAt.IsZero() {
 		return fail(http.StatusBadRequest, "The form does not say which record it is.")
 	}
 	var invalid *dedup.InvalidError
-	freed, err := c.d.Reset(v.r.Context(), id.Scope, id.Tool, id.Key, dedup.ResetOptions{Reason: reason, Actor: v.Name, CreatedAt: createdAt})
+	done, err := change(dedup.ResetOptions{Reason: reason, Actor: v.Name, CreatedAt: createdAt})
 	switch {
 	case errors.Is(err, dedup.ErrInFlight):
-		return fail(http.StatusConflict, "The call is in flight, and nothing is freed.")
+		return fail(http.StatusConflict, "The call is in flight, and nothing is changed.")
 	case errors.As(err, &invalid) && invalid.Field != "CreatedAt":
-		return fail(http.StatusConflict, "%s %s.", invalid.Field, invalid.Reason)
-	case errors.Is(err, dedup.ErrInvalid), err == nil && !freed:
+		return fail(http.StatusConflict, "%s.", strings.TrimSpace(invalid.Field+" "+invalid.Reason))
+	case errors.Is(err, dedup.ErrInvalid), err == nil && !done:
 		return fail(http.StatusConflict, changed)
 	case err != nil:
 		return fail(http.StatusInternalServerError, "%s %s", explained(err), notSure)
 	}
-	return v.goTo(id.Link())
+	return nil
 }
 
-// resolve stores a verdict on the operation that the visitor has looked at.
+// resolve says what became of a call: of an effect outside of the database, or of a broken record.
 func (c *console) resolve(v *visit) error {
-	id, reason, err := v.acts()
-	if err != nil {
-		return err
-	}
+	return c.act(v, func(id call, reason string) error {
+		if v.r.FormValue("created_at") == "" {
+			return c.resolveOperation(v, id, reason)
+		}
+		result, err := v.result()
+		if err != nil {
+			return err
+		}
+		return v.change(reason, func(opts dedup.ResetOptions) (bool, error) {
+			return c.d.Resolve(v.r.Context(), id.Scope, id.Tool, id.Key, result, opts)
+		})
+	})
+}
+
+// resolveOperation stores a verdict on the operation that the visitor has looked at.
+func (c *console) resolveOperation(v *visit, id call, reason string) error {
 	fence, err := strconv.ParseInt(v.r.FormValue("fence"), 10, 64)
 	if err != nil {
 		return fail(http.StatusBadRequest, "The form does not say which operation it is.")
@@ -77,11 +114,11 @@ func (c *console) resolve(v *visit) error {
 		return err
 	}
 	status, err := c.tools.Status(v.r.Context(), id.Scope, id.Tool, id.Key)
-	op := status.Operation
+	op, clears := status.Operation, v.r.FormValue("verdict") == "cleared"
 	switch {
 	case err != nil:
 		return err
-	case op.State == external.None || op.State == external.Done:
+	case op.State == external.None, (op.State == external.Done) != clears, clears && op.Twice == "":
 		return fail(http.StatusConflict, changed)
 	case v.r.FormValue("overrule") != "":
 		verdict = verdict.Overruling()
@@ -100,11 +137,15 @@ func (c *console) resolve(v *visit) error {
 	case errors.Is(err, dedup.ErrInFlight):
 		return fail(http.StatusConflict, "An attempt is under way, or somebody has acted since you looked. Look at it again.")
 	case invalid:
-		return fail(http.StatusBadRequest, "%s %s.", problem.Field, problem.Reason)
+		text := problem.Field + " " + problem.Reason
+		if problem.Err != nil {
+			text += ": " + strings.TrimPrefix(problem.Err.Error(), "dedup: ")
+		}
+		return fail(http.StatusBadRequest, "%s.", text)
 	case err != nil: // the verdict may be stored, and a tool that is here have failed
 		return fail(http.StatusConflict, "The verdict was not carried out. %s", notSure)
 	}
-	return v.goTo(id.Link())
+	return nil
 }
 
 func decided(op external.Operation) error {
@@ -112,16 +153,25 @@ func decided(op external.Operation) error {
 }
 
 func (v *visit) verdict(reason string) (external.Verdict, error) {
-	switch result := v.r.FormValue("result"); v.r.FormValue("verdict") {
+	switch v.r.FormValue("verdict") {
 	case "happened":
-		if !utf8.ValidString(result) || !json.Valid([]byte(result)) {
-			return external.Verdict{}, fail(http.StatusBadRequest, `The result is not JSON; it is to be the tool's, such as {"id":"re_1"}.`)
-		}
-		return external.Happened(json.RawMessage(result), reason), nil
+		result, err := v.result()
+		return external.Happened(result, reason), err
+	case "cleared":
+		return external.Cleared(reason), nil
 	case "never":
 		return external.Never(reason), nil
 	case "refuse":
 		return external.Refuse(reason), nil
 	}
 	return external.Verdict{}, fail(http.StatusBadRequest, "Say what became of it.")
+}
+
+// result is the result that the visitor has written.
+func (v *visit) result() (json.RawMessage, error) {
+	result := v.r.FormValue("result")
+	if !utf8.ValidString(result) || !json.Valid([]byte(result)) {
+		return nil, fail(http.StatusBadRequest, `The result is not JSON; it is to be the tool's, such as {"id":"re_1"}.`)
+	}
+	return json.RawMessage(result), nil
 }

@@ -34,7 +34,7 @@ type group struct {
 var groups = []group{
 	{
 		ID: "broken", Tone: "bad", Badge: "broken", Title: "Broken", kinds: [2]string{"broken"},
-		Text: "An effect ended its own transaction. Find out what it did, repair that, then free the record on the call's page.",
+		Text: "An effect ended its own transaction. Find out what it did and repair that. Then say on the call's page that it happened, or free the record.",
 	}, {
 		ID: "parked", Tone: "warn", Badge: "parked", Title: "Parked, or happened twice", kinds: [2]string{"parked", "twice"},
 		Text: "These effects outside of the database may have happened, or happened twice. Look in the provider's books, then say on the call's page what became of it.",

@@ -36,7 +36,7 @@ func newChart(w window, recorded []inspect.Slice) *chart {
 	for _, s := range recorded {
 		kind := 2
 		switch {
-		case inspect.IsExecuted(s.Outcome):
+		case inspect.HasRun(s.Outcome):
 			kind = 0
 		case inspect.IsDuplicate(s.Outcome):
 			kind = 1
@@ -61,6 +61,6 @@ func newChart(w window, recorded []inspect.Slice) *chart {
 			})
 		}
 	}
-	c.Text = fmt.Sprintf("Calls of the last %s: %s executed, %s duplicates, %s others; at most %s in %s.", w.Text, count(all[0]), count(all[1]), count(all[2]), count(c.Most), c.Part)
+	c.Text = fmt.Sprintf("Calls of the last %s: %s ran, %s duplicates, %s others; at most %s in %s.", w.Text, count(all[0]), count(all[1]), count(all[2]), count(c.Most), c.Part)
 	return c
 }

@@ -2,6 +2,7 @@ package dedupweb_test
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -109,13 +110,13 @@ func TestOverviewOfWhatIsRecorded(t *testing.T) {
 	b := setup(t, pgtest.New(t), time.Minute)
 	b.exec(t, recorded(74))
 	page := b.page(t, "reader", "")
-	for name, value := range map[string]string{"Calls": "100", "Executed": "74", "Duplicates": "25", "Rate": "25.0 %"} {
+	for name, value := range map[string]string{"Calls": "100", "Ran": "74", "Duplicates": "25", "Rate": "25.0 %"} {
 		require.Contains(t, page, fmt.Sprintf(`<td class="n" data-of="%s">%s</td>`, name, value))
 	}
 	require.Contains(t, page, `<rect class="duplicates"`)
-	require.Contains(t, page, "Calls of the last 24 hours: 74 executed, 25 duplicates, 1 others; at most 74 in 30 min.")
+	require.Contains(t, page, "Calls of the last 24 hours: 74 ran, 25 duplicates, 1 others; at most 74 in 30 min.")
 
-	require.Contains(t, b.page(t, "reader", "?last=7d"), "7 days: 1,074 executed, 25 duplicates, 1 others; at most 1,000 in 3 h.")
+	require.Contains(t, b.page(t, "reader", "?last=7d"), "7 days: 1,074 ran, 25 duplicates, 1 others; at most 1,000 in 3 h.")
 	hour := b.page(t, "reader", "?last=1h")
 	require.Contains(t, hour, "Nothing was recorded in the last hour.")
 	require.Contains(t, hour, `href="./?last=24h"`)
@@ -293,7 +294,7 @@ func TestViewersShareCounts(t *testing.T) {
 	b.exec(t, recorded(74))
 	before := b.counted.Load()
 	for range 50 {
-		require.Contains(t, b.page(t, "reader", ""), `data-of="Executed">74</td>`)
+		require.Contains(t, b.page(t, "reader", ""), `data-of="Ran">74</td>`)
 	}
 	require.EqualValues(t, 1, b.counted.Load()-before)
 }
@@ -489,4 +490,79 @@ func link(t *testing.T, page, text string) string {
 	found := regexp.MustCompile(`href="([^"]+)">` + text + `<`).FindStringSubmatch(page)
 	require.NotNil(t, found, text)
 	return strings.ReplaceAll(found[1], "&amp;", "&")
+}
+
+// A verdict is written on a form that begins with the zero value of the tool's result. A wrong one is not stored, and the
+// form keeps what was filled in.
+func TestVerdictForm(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, pgtest.New(t), time.Minute)
+	b.park(t, "acme", "order-9")
+	page := b.page(t, "actor", callPage("acme", "pay", "order-9"))
+	require.Contains(t, page, "{\n  &#34;id&#34;: &#34;&#34;\n}</textarea>")
+	require.Contains(t, page, "Schema of the result")
+	for _, result := range []string{`{"name": "re_1"}`, `{"id": 7}`, `{`, `[]`} {
+		act := form(page, "verdict", "happened", "result", result, "reason", "in the books & seen")
+		got := b.post(t, "actor", "resolve", act)
+		require.Equal(t, http.StatusBadRequest, got.code, result)
+		require.Contains(t, got.text, `role="alert"`, result)
+		require.Contains(t, got.text, ">"+html.EscapeString(result)+"</textarea>", result)
+		require.Contains(t, got.text, `value="in the books &amp; seen"`, result)
+		require.Contains(t, got.text, `value="happened" required checked`, result)
+		require.Contains(t, got.text, "<details open>", result)
+	}
+	status, err := b.tools.Status(t.Context(), "acme", "pay", "order-9")
+	require.NoError(t, err)
+	require.Empty(t, status.Operation.Verdict)
+
+	got := b.post(t, "actor", "resolve", form(page, "verdict", "happened", "result", `{"id":"re_1"}`))
+	require.Equal(t, http.StatusBadRequest, got.code)
+	require.Contains(t, got.text, "Say why")
+	require.Contains(t, got.text, "re_1")
+}
+
+// What happened twice is taken off the list on its call's page.
+func TestCleared(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, pgtest.New(t), 0)
+	b.park(t, "acme", "order-9")
+	page := callPage("acme", "pay", "order-9")
+	act := form(b.page(t, "actor", page), "verdict", "happened", "result", `{"id":"re_1"}`, "reason", "seen")
+	require.Equal(t, http.StatusSeeOther, b.post(t, "actor", "resolve", act).code)
+	require.NotContains(t, b.page(t, "actor", page), "<form")
+	b.exec(t, `UPDATE tool_effect SET twice = 're_2', ref = 're_1'`)
+	require.Contains(t, b.page(t, "actor", "attention"), "happened twice")
+	require.NotContains(t, b.page(t, "keeper", page), "<form")
+	act = form(b.page(t, "actor", page), "reason", "re_2 is taken back")
+	require.Equal(t, "cleared", act.Get("verdict"))
+	got := b.post(t, "actor", "resolve", act)
+	require.Equal(t, http.StatusSeeOther, got.code, got.text)
+	require.NotContains(t, b.page(t, "actor", "attention"), "order-9")
+	require.Equal(t, http.StatusConflict, b.post(t, "actor", "resolve", act).code)
+}
+
+// A broken record whose effect happened is given its result.
+func TestMend(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, pgtest.New(t), 0)
+	b.breaks(t, "acme", "order-8")
+	page := callPage("acme", "refund", "order-8")
+	require.NotContains(t, b.page(t, "keeper", page), "<form")
+	act := form(b.page(t, "actor", page), "reason", "completed by hand", "result", `"hunter2`)
+	got := b.post(t, "actor", "resolve", act)
+	require.Equal(t, http.StatusBadRequest, got.code)
+	require.Contains(t, got.text, "&#34;hunter2</textarea>")
+	act.Set("result", `"hunter2"`)
+	require.Equal(t, http.StatusForbidden, b.post(t, "keeper", "resolve", act).code)
+	got = b.post(t, "actor", "resolve", act)
+	require.Equal(t, http.StatusSeeOther, got.code, got.text)
+	after := b.page(t, "keeper", page)
+	require.Contains(t, after, "hunter2")
+	require.Contains(t, after, "happened</span> by actor: completed by hand")
+	require.NotContains(t, b.page(t, "keeper", "attention"), "order-8")
+	b.do(t, "acme", "order-8") // a replay
+	require.Equal(t, http.StatusConflict, b.post(t, "actor", "resolve", act).code)
 }

@@ -72,10 +72,10 @@ func (c *console) readOverview(ctx context.Context, w window) (*overview, error)
 		}
 		o.Tools = append(o.Tools, tool)
 		o.Total.Calls += t.Calls
-		o.Total.Executed += t.Executed
+		o.Total.Ran += t.Ran
 		o.Total.Duplicates += t.Duplicates
 	}
-	o.Others = o.Total.Calls - o.Total.Executed - o.Total.Duplicates
+	o.Others = o.Total.Calls - o.Total.Ran - o.Total.Duplicates
 	o.Total.Rate = float64(o.Total.Duplicates) / float64(max(o.Total.Calls, 1))
 	return o, nil
 }

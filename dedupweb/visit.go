@@ -164,7 +164,9 @@ func (v *visit) render(code int, page string, body any, needs *attention) error 
 }
 
 // page writes a page, with what needs somebody beside the link to that.
-func (v *visit) page(page string, body any) error {
+func (v *visit) page(page string, body any) error { return v.pageAs(http.StatusOK, page, body) }
+
+func (v *visit) pageAs(code int, page string, body any) error {
 	needs, ok := body.(*attention)
 	var err error
 	switch {
@@ -177,7 +179,7 @@ func (v *visit) page(page string, body any) error {
 	if err != nil {
 		needs = nil
 	}
-	return v.render(http.StatusOK, page, body, needs)
+	return v.render(code, page, body, needs)
 }
 
 // goTo sends the visitor on to a page of the console, wherever that is mounted.

@@ -20,6 +20,7 @@ type definition struct {
 	takes func(in json.RawMessage) error
 	// verdict is the result that a person has given, as the tool itself would write it.
 	verdict func(out json.RawMessage) (json.RawMessage, error)
+	out     reflect.Type
 }
 
 func (t *Tool[In, Out]) erase() *definition {
@@ -41,7 +42,7 @@ func (t *Tool[In, Out]) erase() *definition {
 		_, err := decodeInput[In](in)
 		return err
 	}
-	d.verdict = t.verdict
+	d.verdict, d.out = t.verdict, reflect.TypeFor[Out]()
 	return d
 }
 

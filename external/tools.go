@@ -3,6 +3,7 @@ package external
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -138,6 +139,14 @@ func Add[In, Out any](x *Tools, t Tool[In, Out]) (*Handle[In, Out], error) {
 
 // Has reports whether a tool of that name was added.
 func (x *Tools) Has(name string) bool { return x.tool(name) != nil }
+
+// Out returns the type of a tool's results, nil if no tool of that name was added.
+func (x *Tools) Out(name string) reflect.Type {
+	if t := x.tool(name); t != nil {
+		return t.out
+	}
+	return nil
+}
 
 // Deduper returns the Deduper that the Tools were made with.
 func (x *Tools) Deduper() *dedup.Deduper { return x.d }

@@ -26,7 +26,7 @@ COMMENT ON COLUMN tool_dedup_audit.at IS 'When it was done, by the database''s c
 COMMENT ON COLUMN tool_dedup_audit.id IS 'Tells rows of one moment apart.';
 COMMENT ON COLUMN tool_dedup_audit.actor IS 'Who did it, as the program was told; else the role.';
 COMMENT ON COLUMN tool_dedup_audit.role IS 'The session_user.';
-COMMENT ON COLUMN tool_dedup_audit.action IS 'reset: a record was freed. broken: an effect ended its own transaction. happened, never, refuse, cleared: a verdict on an operation outside of the database.';
+COMMENT ON COLUMN tool_dedup_audit.action IS 'reset: a record was freed. broken: an effect ended its own transaction. happened: a broken record was given its result. happened, never, refuse, cleared: a verdict on an operation outside of the database.';
 COMMENT ON COLUMN tool_dedup_audit.scope IS 'Scope, tool and key are those of the call''s record in tool_dedup.';
 COMMENT ON COLUMN tool_dedup_audit.outcome IS 'The record''s outcome; of a verdict the operation''s state before it.';
 COMMENT ON COLUMN tool_dedup_audit.created_at IS 'When the record or the operation was written: names it among those of one key.';

@@ -1,6 +1,7 @@
 package migrations_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -107,6 +108,7 @@ func TestCitusPlainTables(t *testing.T) {
 	role := newRole(t, db, owner)
 	exec(t, owner, citus(`'n', NULL, 7, 's'`)+`
 		GRANT SELECT, INSERT, UPDATE, DELETE ON tool_dedup TO `+role+`;
+		`+strings.ReplaceAll(others, "%role%", role)+`
 		CREATE SCHEMA "Other"; GRANT USAGE ON SCHEMA "Other" TO `+role+`;
 		CREATE TABLE "Other".bookings (tenant text); CREATE TABLE only_read (code text);
 		CREATE TABLE parts (tenant text) PARTITION BY LIST (tenant); CREATE TABLE part PARTITION OF parts DEFAULT;

@@ -2,6 +2,7 @@ package oteldedup_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -180,6 +181,9 @@ var (
 // or a label that each metric of the expression has, and its outcomes and steps are the
 // library's.
 func exprError(metrics map[string][]string, expr string) error {
+	if one, others, found := strings.Cut(expr, "\nor "); found { // of other metrics
+		return errors.Join(exprError(metrics, one), exprError(metrics, others))
+	}
 	var used, labels []string
 	for _, word := range identifier.FindAllString(span.ReplaceAllString(quoted.ReplaceAllString(expr, ""), ""), -1) {
 		switch {
@@ -219,6 +223,7 @@ var values = map[string][]string{
 		string(dedup.OutcomeExpired), string(dedup.OutcomeUnknown), string(dedup.OutcomeBroken), string(dedup.OutcomeSchema),
 	},
 	"dedup_external_step":  {string(external.EventParked), string(external.EventTwice)},
+	"dedup_stuck_kind":     {"broken", "parked", "twice"},
 	"otel_metric_overflow": {"true"},
 }
 

@@ -3,20 +3,28 @@ package oteldedup
 import (
 	"context"
 	"errors"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/inspect"
 )
 
 // ObserveExternal has the meter ask, whenever metrics are read, how long the oldest effect
-// outside of the database has been open, and how long the oldest one has been parked: two looks
-// at the database. Where it cannot be read there is no value. The error is one of the
+// outside of the database has been open, how long the oldest one has been parked, and what waits
+// for a person: broken records, and effects that are parked or happened twice. These are four
+// looks at the database. If it cannot be read there is no value. The error is one of the
 // MeterProvider.
 func (t *Tracer) ObserveExternal(x *external.Tools) error {
 	age, err := t.meter.Float64ObservableGauge("dedup.external.open.age.max", metric.WithUnit("s"),
 		metric.WithDescription("How long the oldest effect outside of the database has had no answer or been parked, 0 where there is none."))
+	if err != nil {
+		return err
+	}
+	stuck, err := t.meter.Int64ObservableGauge("dedup.stuck", metric.WithUnit("{call}"),
+		metric.WithDescription("Calls that wait for a person: broken records, and effects outside of the database that are parked or happened twice. At most 1,000 of each are counted."))
 	if err != nil {
 		return err
 	}
@@ -37,10 +45,27 @@ func (t *Tracer) ObserveExternal(x *external.Tools) error {
 			}
 			all = errors.Join(all, err)
 		}
-		return all
-	}, age)
+		return errors.Join(all, t.observeStuck(ctx, o, stuck, x))
+	}, age, stuck)
 	return err
 }
+
+// observeStuck counts what waits for a person, by tool. A tool without any has no value.
+func (t *Tracer) observeStuck(ctx context.Context, o metric.Observer, stuck metric.Int64ObservableGauge, x *external.Tools) error {
+	db := inspect.Database{D: x.Deduper(), Tools: x, Timeout: stuckTimeout}
+	needs, err := db.Stuck(ctx, 1000)
+	counts := map[[2]string]int64{}
+	for _, n := range needs {
+		counts[[2]string{t.calls.tool(n.Tool).name, n.Kind}]++
+	}
+	for of, n := range counts {
+		o.ObserveInt64(stuck, n, metric.WithAttributes(toolNameKey.String(of[0]), attribute.String("dedup.stuck.kind", of[1])))
+	}
+	return err
+}
+
+// stuckTimeout bounds each statement.
+const stuckTimeout = 5 * time.Second
 
 // oldest is how long the first operation of a list has had no answer.
 func oldest(page func(after external.Operation) ([]external.Operation, error)) (float64, error) {

@@ -108,6 +108,8 @@ func (m *metrics) read(t *testing.T, name string) (points, sums map[string]float
 			switch data := one.Data.(type) {
 			case metricdata.Sum[int64]:
 				numbers(points, data.DataPoints)
+			case metricdata.Gauge[int64]:
+				numbers(points, data.DataPoints)
 			case metricdata.Gauge[float64]:
 				numbers(points, data.DataPoints)
 			case metricdata.Histogram[int64]:

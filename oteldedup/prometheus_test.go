@@ -138,6 +138,9 @@ func exportedRun(t *testing.T) (registry *prometheus.Registry, traceID string) {
 	require.NoError(t, err)
 	require.NoError(t, tools.Close(ctx))
 	require.NoError(t, tracer.ObserveExternal(tools))
+	_, err = pool.Exec(ctx, `INSERT INTO tool_effect (scope, tool, key, state, fence, tries, looked, fingerprint, created_at, changed_at)
+		VALUES ('acme', 'charge', 'parked', 'parked', 1, 0, false, '', now(), now())`)
+	require.NoError(t, err)
 
 	_, err = d.Reset(ctx, "acme", "add_note", "replayed", dedup.ResetOptions{Reason: "a test"})
 	require.NoError(t, err)

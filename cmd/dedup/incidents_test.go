@@ -128,10 +128,6 @@ func TestRunbookFindsTheRecord(t *testing.T) {
 func TestIncidentBrokenRecord(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
-	commits := func(ctx context.Context, tx pgx.Tx) (string, error) {
-		_, err := tx.Conn().Exec(ctx, "COMMIT")
-		return "", err
-	}
 	for range 2 {
 		_, err := i.do("refund", "order-7", nil, commits)
 		require.ErrorIs(t, err, dedup.ErrBroken)
@@ -154,6 +150,23 @@ func TestIncidentBrokenRecord(t *testing.T) {
 	require.Empty(t, i.operator(0, "attention"))
 	audit := i.operator(0, "audit")
 	require.Equal(t, []string{"reset kim INC-1: completed by hand", "broken"}, []string{audit[0].Action + " " + audit[0].Actor + " " + audit[0].Reason, audit[1].Action})
+
+	// Another one happened, and is given its result.
+	_, err = i.do("refund", "order-8", nil, commits)
+	require.ErrorIs(t, err, dedup.ErrBroken)
+	created := i.operator(0, "show", "acme", "refund", "order-8")[0].CreatedAt
+	resolve := []string{"resolve", "acme", "refund", "order-8", "--reason", "INC-2: completed by hand", "--actor", "kim"}
+	i.operator(2, append(resolve, "--never")...)
+	i.operator(2, append(resolve, "--happened", `"done"`)...)
+	i.operator(2, append(resolve, "--happened", `"done`, "--created-at", created)...)
+	i.operator(1, append(resolve, "--happened", `"done"`, "--created-at", "2020-01-01T00:00:00Z")...)
+	require.Len(t, i.operator(1, "attention"), 1)
+	i.operator(0, append(resolve, "--happened", `"done"`, "--created-at", created)...)
+	require.Empty(t, i.operator(0, "attention"))
+	result, err = i.do("refund", "order-8", nil, commits)
+	require.NoError(t, err)
+	require.Equal(t, "done", result.Value)
+	require.Equal(t, "happened kim", i.operator(0, "audit")[0].Action+" "+i.operator(0, "audit")[0].Actor)
 }
 
 // Two callers have used one key for two intents.

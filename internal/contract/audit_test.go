@@ -233,3 +233,62 @@ func TestAuditOfRowsMovedWithoutSequences(t *testing.T) {
 	}
 	require.Len(t, f.audit(t), 2)
 }
+
+// A broken record whose effect happened is given its result. Its callers get that from then on.
+func TestResolve(t *testing.T) {
+	t.Parallel()
+
+	bothOrders(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, nil)
+		field := func(err error) string {
+			var invalid *dedup.InvalidError
+			require.ErrorAs(t, err, &invalid)
+			return invalid.Field
+		}
+		why := dedup.ResetOptions{Reason: "completed by hand", Actor: "ada"}
+		resolved, err := f.d.Resolve(ctx, "acme", "create_ticket", "k", ticket{}, why)
+		require.NoError(t, err)
+		require.False(t, resolved, "there is none")
+
+		first, err := dedup.Do(ctx, f.d, call("done"), effect("done"))
+		require.NoError(t, err)
+		_, err = f.d.Resolve(ctx, "acme", "create_ticket", "done", ticket{}, why)
+		require.Equal(t, "Record", field(err))
+		again, err := dedup.Do(ctx, f.d, call("done"), effect("done"))
+		require.NoError(t, err)
+		require.Equal(t, first.Value, again.Value)
+
+		breaks := func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+			_, err := tx.Conn().Exec(ctx, "COMMIT")
+			return ticket{}, err
+		}
+		_, err = dedup.Do(ctx, f.d, call("k"), breaks)
+		require.ErrorIs(t, err, dedup.ErrBroken)
+		seen, err := f.d.Lookup(ctx, "acme", "create_ticket", "k")
+		require.NoError(t, err)
+		require.Equal(t, dedup.StateBroken, seen.State)
+		_, err = f.d.Resolve(ctx, "acme", "create_ticket", "k", ticket{}, dedup.ResetOptions{})
+		require.Equal(t, "Reason", field(err))
+		_, err = f.d.Resolve(ctx, "acme", "create_ticket", "k", make(chan int), why)
+		require.ErrorIs(t, err, dedup.ErrInvalid)
+		why.CreatedAt = seen.CreatedAt.Add(-time.Microsecond)
+		_, err = f.d.Resolve(ctx, "acme", "create_ticket", "k", ticket{}, why)
+		require.Equal(t, "CreatedAt", field(err))
+
+		why.CreatedAt = seen.CreatedAt
+		resolved, err = f.d.Resolve(ctx, "acme", "create_ticket", "k", first.Value, why)
+		require.NoError(t, err)
+		require.True(t, resolved)
+		got, err := dedup.Do(ctx, f.d, call("k"), breaks)
+		require.NoError(t, err)
+		require.True(t, got.Replayed)
+		require.Equal(t, first.Value, got.Value)
+		require.True(t, seen.CreatedAt.Equal(got.CreatedAt))
+		line := f.audit(t)[1]
+		require.Equal(t, []string{"happened", "ada", "completed by hand"}, []string{line.Action, line.Actor, line.Reason})
+		require.Contains(t, "broken claimed", line.Outcome)
+		require.True(t, events[dedup.ResetData](f.events)[1].Resolved)
+		_, err = f.d.Resolve(ctx, "acme", "create_ticket", "k", first.Value, why)
+		require.Equal(t, "Record", field(err))
+	})
+}

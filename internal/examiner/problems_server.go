@@ -77,11 +77,11 @@ func accessProblems() []problem {
 		fix:  "run: GRANT USAGE ON SCHEMA {schema} TO {role}",
 	}, {
 		// Privileges on all the columns do as well as one on the table.
-		name: "privileges_missing", of: ofDedup,
+		name: "privileges_missing", of: ofTables,
 		columns: `lacks.names AS lacks`,
 		from: `CROSS JOIN LATERAL (
            SELECT string_agg(p.name, ', ' ORDER BY p.place) AS names
-             FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) WITH ORDINALITY p (name, place)
+             FROM unnest(string_to_array(t.privileges, ', ')) WITH ORDINALITY p (name, place)
             WHERE NOT has_table_privilege(t.oid, p.name)
               AND CASE WHEN p.name = 'DELETE' THEN true
                        ELSE (SELECT NOT COALESCE(bool_and(has_column_privilege(t.oid, c.attnum, p.name)), false)

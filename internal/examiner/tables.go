@@ -17,6 +17,8 @@ type Table struct {
 	Migrations []int64
 
 	columns string // as DDL
+	// privileges are those that a role needs on it. operations.md has the GRANTs.
+	privileges string
 	// key are the columns of the primary key, and with its storage parameters.
 	key, with string
 	// without says what calls do without that key, and otherKey with another.
@@ -35,6 +37,9 @@ func Tables() []Table {
 	return append([]Table{dedupTable()}, optionalTables()...)
 }
 
+// everything is what a role needs on a table whose rows come and go.
+const everything = "SELECT, INSERT, UPDATE, DELETE"
+
 func dedupTable() Table {
 	return Table{
 		Name: "tool_dedup", Migrations: []int64{1},
@@ -42,7 +47,7 @@ func dedupTable() Table {
 			scope text COLLATE "C", tool text COLLATE "C", key text COLLATE "C", fingerprint bytea, arg_digests bytea NULL,
 			outcome text COLLATE "C", result text NULL, created_at timestamp with time zone, expires_at timestamp with time zone,
 			forget_at timestamp with time zone`,
-		key: "scope, tool, key", with: " WITH (fillfactor = 75)",
+		key: "scope, tool, key", with: " WITH (fillfactor = 75)", privileges: everything,
 		without:  "nothing keeps a twin from running a call again",
 		otherKey: "it distinguishes calls wrongly",
 	}
@@ -59,7 +64,7 @@ func optionalTables() []Table {
 			tries integer, looked boolean, keyless boolean, unmarked boolean, confirmed boolean, fingerprint bytea, arg_digests bytea NULL, input text NULL, ref text NULL, note text NULL,
 			twice text NULL, verdict text COLLATE "C" NULL, verdict_value text NULL, created_at timestamp with time zone,
 			changed_at timestamp with time zone, forget_at timestamp with time zone NULL`,
-		key: "scope, tool, key", with: " WITH (fillfactor = 75)",
+		key: "scope, tool, key", with: " WITH (fillfactor = 75)", privileges: everything,
 		without:  "calls of tools with effects outside of the database fail, or take effect twice",
 		otherKey: "effects outside of the database may happen twice",
 		optional: "effect",
@@ -68,7 +73,7 @@ func optionalTables() []Table {
 		columns: `
 			at timestamp with time zone, id uuid, actor text, role text, action text COLLATE "C", scope text COLLATE "C",
 			tool text COLLATE "C", key text COLLATE "C", outcome text COLLATE "C", created_at timestamp with time zone, reason text`,
-		key:     "at, id",
+		key: "at, id", privileges: "SELECT, INSERT",
 		without: "nobody can read who freed a record, or which are broken", otherKey: "its lines may not be written",
 		optional: "audit", warning: true,
 	}, {
@@ -76,7 +81,7 @@ func optionalTables() []Table {
 		columns: `
 			at timestamp with time zone, instance text COLLATE "C", tool text COLLATE "C", outcome text COLLATE "C", calls bigint,
 			seconds double precision, waited double precision`,
-		key:     "at, instance, tool, outcome",
+		key: "at, instance, tool, outcome", privileges: everything,
 		without: "no Sweeper can record what it counts", otherKey: "what is recorded may be counted twice",
 		optional: "stat", warning: true,
 	}}
@@ -91,7 +96,7 @@ func tablesJSON(tables ...Table) string {
 	for _, t := range tables {
 		w := map[string]any{
 			"bare": t.Name, "versions": t.Migrations, "file": t.File(), "without": t.without, "other_key": t.otherKey,
-			"key": t.key, "key_columns": strings.Join(slices.Sorted(strings.SplitSeq(t.key, ", ")), ", "),
+			"privileges": t.privileges, "key": t.key, "key_columns": strings.Join(slices.Sorted(strings.SplitSeq(t.key, ", ")), ", "),
 			"key_ddl": fmt.Sprintf("CONSTRAINT %s_pkey PRIMARY KEY (%s)%s", t.Name, t.key, t.with), "columns": columns(t.columns),
 		}
 		if t.optional != "" {

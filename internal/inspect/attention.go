@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -91,6 +92,14 @@ func (db *Database) Attention(ctx context.Context, scopes []string, olderThan ti
 	return &a, nil
 }
 
+// Stuck reads what waits for a person, in all scopes: the records that are broken, and the effects outside of the
+// database that are parked or happened twice, at most limit of each. With an error what could be read is there.
+func (db *Database) Stuck(ctx context.Context, limit int) ([]Need, error) {
+	parked, err := db.parked(ctx, nil, limit)
+	broken, brokenErr := db.broken(ctx, nil, limit)
+	return append(parked, broken...), errors.Join(err, brokenErr)
+}
+
 // broken reads which records are broken still, the latest first. They are found by the audit.
 func (db *Database) broken(ctx context.Context, scopes []string, limit int) (all []Need, err error) {
 	err = db.read(ctx, func(r *reader) error {
@@ -103,7 +112,8 @@ func (db *Database) broken(ctx context.Context, scopes []string, limit int) (all
 		for _, l := range lines {
 			all = append(all, Need{
 				Kind: "broken", Scope: l.Scope, Tool: l.Tool, Key: l.Key, Since: l.At, Note: l.Reason, Now: l.Now,
-				Do: "find out what it did, repair that, then: dedup reset --reason … " + Name(l.Scope, l.Tool, l.Key),
+				Do: "find out what it did, repair that, then: dedup reset --reason … " + Name(l.Scope, l.Tool, l.Key) +
+					"; if it happened, in place of that: dedup resolve --happened … --reason … " + Name(l.Scope, l.Tool, l.Key),
 			})
 		}
 		return err

@@ -14,8 +14,8 @@ import (
 // Kept is how long counts are kept.
 const Kept = 14 * 24 * time.Hour
 
-// IsExecuted reports whether calls with an outcome ran their effect.
-func IsExecuted(outcome string) bool { return outcome == "executed" || outcome == "refused" }
+// HasRun reports whether calls with an outcome ran their effect.
+func HasRun(outcome string) bool { return outcome == "executed" || outcome == "refused" }
 
 // IsDuplicate reports whether calls with an outcome were answered from a record.
 func IsDuplicate(outcome string) bool {
@@ -55,10 +55,10 @@ func (db *Database) Recorded(ctx context.Context, since time.Duration, parts int
 type Count struct {
 	Tool    string `json:"tool"`
 	Outcome string `json:"outcome,omitempty"`
-	// Calls, of which Executed ran their effect, Duplicates were answered from a record, and
+	// Calls, of which Ran ran their effect, with a result or a refusal, Duplicates were answered from a record, and
 	// the rest came to nothing.
 	Calls      int64   `json:"calls"`
-	Executed   int64   `json:"executed"`
+	Ran        int64   `json:"ran"`
 	Duplicates int64   `json:"duplicates"`
 	Rate       float64 `json:"duplicate_rate"`
 	// Seconds is what a call took on average, Waited the part of it that it waited for a twin.
@@ -101,8 +101,8 @@ func (c *Count) add(s *Slice) {
 	c.Seconds += s.Seconds
 	c.Waited += s.Waited
 	switch {
-	case IsExecuted(s.Outcome):
-		c.Executed += s.Calls
+	case HasRun(s.Outcome):
+		c.Ran += s.Calls
 	case IsDuplicate(s.Outcome):
 		c.Duplicates += s.Calls
 	}

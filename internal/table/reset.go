@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,11 +14,19 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// resetSQL are the statements that free an identity, with a line in the audit and without.
-type resetSQL struct{ operation, audited, plain string }
+// resetSQL are the statements that free an identity, and that give a broken record its result, each with a line in the
+// audit and without.
+type resetSQL struct{ operation, audited, plain, resolvedAudited, resolved string }
 
 func newResetSQL(schema, table string) resetSQL {
 	const counts = `SELECT (SELECT count(*) FROM freed), `
+	// The record's times begin anew: its result is kept as long as one that is written now.
+	resolved := fmt.Sprintf(`WITH freed AS (
+UPDATE %[1]s
+   SET outcome = 'done', result = $6::text,
+       expires_at = pg_catalog.statement_timestamp() + $7::interval, forget_at = pg_catalog.statement_timestamp() + $8::interval
+ WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND created_at = $4::timestamptz AND outcome = $5::text
+RETURNING scope, tool, key, created_at)`, table)
 	freed := fmt.Sprintf(`WITH freed AS (
 DELETE FROM %s
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND created_at = $4::timestamptz
@@ -30,6 +39,12 @@ RETURNING scope, tool, key, outcome, created_at)`, table)
 RETURNING 1)
 ` + counts + `(SELECT count(*) FROM audited)`,
 		plain: freed + `
+` + counts + `0::bigint`,
+		resolvedAudited: resolved + `, audited AS (
+` + AuditInsert(schema, "freed", "$9::text", "'happened'", "$5::text", "$10::text") + `
+RETURNING 1)
+` + counts + `(SELECT count(*) FROM audited)`,
+		resolved: resolved + `
 ` + counts + `0::bigint`,
 	}
 }
@@ -51,17 +66,29 @@ func (t *Table) IsOperation(ctx context.Context, conn *pgx.Conn, id Identity) (i
 // the same statement, where there is an audit. It reports whether there was a record, and
 // whether that was written down. Its COMMIT is waited for as long as limit.
 func (t *Table) Reset(ctx context.Context, conn *pgx.Conn, limit time.Duration, id Identity, createdAt time.Time, by Said) (freed, audited bool, err error) {
+	return changeAudited(ctx, conn, limit, t.reset.audited, t.reset.plain, by, id.Scope, id.Tool, id.Key, createdAt)
+}
+
+// changeAudited changes a record by a statement that has a line of the audit, or by the plain one where there is none.
+func changeAudited(ctx context.Context, conn *pgx.Conn, limit time.Duration, audited, plain string, by Said, args ...any) (changed, written bool, err error) {
 	var records, lines int64
-	free := func(sql string, args ...any) error {
+	change := func(sql string, args ...any) error {
 		return wire.InTx(ctx, conn, readWrite, limit, func(tx pgx.Tx) error {
 			return tx.QueryRow(ctx, sql, args...).Scan(&records, &lines)
 		})
 	}
-	args := []any{id.Scope, id.Tool, id.Key, createdAt}
-	if err = free(t.reset.audited, append(args, by.Actor, by.Reason)...); CannotAudit(err) {
-		err = free(t.reset.plain, args...)
+	if err = change(audited, append(slices.Clip(args), by.Actor, by.Reason)...); CannotAudit(err) {
+		err = change(plain, args...)
 	}
 	return records > 0, lines > 0, MayNotAudit(err)
+}
+
+// Resolve gives a broken record, as it was seen, its result, and writes that down in the same statement, where there is
+// an audit. It reports whether the record was still there, and whether that was written down. Its COMMIT is waited for as
+// long as limit.
+func (t *Table) Resolve(ctx context.Context, conn *pgx.Conn, limit time.Duration, e *Entry, seen *Record, result string, by Said) (resolved, audited bool, err error) {
+	return changeAudited(ctx, conn, limit, t.reset.resolvedAudited, t.reset.resolved, by,
+		e.Scope, e.Tool, e.Key, seen.CreatedAt, string(seen.Outcome), result, e.Keep, e.Forget)
 }
 
 // auditTable is where it is written down what people have done to calls.

@@ -36,7 +36,7 @@ func TestAttention(t *testing.T) {
 	got := b.dedup(t, "attention")
 	require.Equal(t, exit.Failed, got.code)
 	require.Equal(t, "dedup: one thing needs attention\n", got.errOut)
-	require.Regexp(t, `^broken: acme refund broken\n  since         .+\)\n  note          .+\n  do            find out what it did, repair that, then: dedup reset --reason … acme refund broken\n$`, got.out)
+	require.Regexp(t, `^broken: acme refund broken\n  since         .+\)\n  note          .+\n  do            find out what it did, repair that, then: dedup reset --reason … acme refund broken; if it happened, in place of that: dedup resolve --happened … --reason … acme refund broken\n$`, got.out)
 
 	b.exec(t, `INSERT INTO tool_effect (scope, tool, key, state, fence, tries, looked, fingerprint, created_at, changed_at, ref, twice)
 		VALUES ('acme', 'pay', 'p', 'parked', 7, 0, false, '', now(), now() - interval '2 hours', NULL, NULL),

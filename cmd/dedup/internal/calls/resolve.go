@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,9 @@ next call.
   --cleared         it happened twice, and the effects beside the recorded one, those under
                     "twice", were taken back at the provider: it is listed no longer
 
+Of a broken record --happened records its result, as ` + "`dedup show`" + ` listed it with
+--created-at in place of --fence. Its callers get that from then on.
+
 Look at the provider's books first. A verdict that is wrong cannot be taken back: what
 --never or --refuse got wrong may happen twice.
 
@@ -49,7 +53,8 @@ type resolution struct {
 	never, cleared   bool
 	overrules        bool
 	reason, actor    string
-	fence            int64 // zero where none is given
+	fence            int64     // zero where none is given
+	createdAt        time.Time // of a broken record, likewise
 
 	verdict external.Verdict
 	follows string // what is done with it
@@ -77,6 +82,7 @@ func Resolve() *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("happened", "never", "refuse", "cleared")
 	set.StringVar(&r.reason, "reason", "", "`text` that says how this is known; kept in the note, and by --refuse told to callers")
 	cli.AddActor(cmd, &r.actor)
+	set.TimeVar(&r.createdAt, "created-at", time.Time{}, []string{time.RFC3339Nano}, "of a broken record: the `time` at which it was created, as dedup show writes it")
 	set.Int64Var(&r.fence, "fence", 0, "the operation's fence `number`, as dedup parked lists it")
 	return cmd
 }
@@ -108,8 +114,11 @@ func (r *resolution) check(cmd *cobra.Command, args []string) error {
 
 func (r *resolution) run(cmd *cobra.Command, db *inspect.Database, _ []string) error {
 	op, err := r.read(cmd.Context(), db)
-	if err != nil {
+	switch {
+	case err != nil:
 		return cli.Explained(db, err)
+	case op.State == external.None:
+		return r.mend(cmd, db)
 	}
 	shown := inspect.OperationOf(&op)
 	if !cmd.Flags().Changed("fence") {
@@ -135,10 +144,36 @@ func (r *resolution) read(ctx context.Context, db *inspect.Database) (external.O
 	ctx, cancel := context.WithTimeout(ctx, db.Timeout)
 	defer cancel()
 	status, err := db.Tools.Status(ctx, r.scope, r.tool, r.key)
-	if err == nil && status.Operation.State == external.None {
-		err = fmt.Errorf("there is no operation %s: nothing was sent under this name, or it is forgotten", inspect.Name(r.scope, r.tool, r.key))
-	}
 	return status.Operation, err
+}
+
+// mend gives a broken record its result.
+func (r *resolution) mend(cmd *cobra.Command, db *inspect.Database) error {
+	name := inspect.Name(r.scope, r.tool, r.key)
+	call, err := db.Call(cmd.Context(), r.scope, r.tool, r.key)
+	switch {
+	case err != nil:
+		return cli.Explained(db, err)
+	case call.State != string(dedup.StateBroken):
+		return fmt.Errorf("there is no operation %s, and no broken record: nothing was sent under this name, or it is forgotten", name)
+	case !cmd.Flags().Changed("happened"):
+		return exit.Usage("%s is a broken record: --happened gives it its result, and `dedup reset` frees it", name)
+	case r.createdAt.IsZero():
+		if err := writeCall(cmd.ErrOrStderr(), call); err != nil {
+			return err
+		}
+		return exit.Usage("which one did you look at? Find out what the effect of the call above did, then give --created-at %s", call.CreatedAt.Format(time.RFC3339Nano))
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), db.Timeout)
+	defer cancel()
+	done, err := db.D.Resolve(ctx, r.scope, r.tool, r.key, json.RawMessage(r.happened), dedup.ResetOptions{Reason: r.reason, Actor: r.actor, CreatedAt: r.createdAt})
+	switch {
+	case err != nil:
+		return err
+	case !done:
+		return fmt.Errorf("%s has changed in this moment, and nothing is recorded; look at it again with `dedup show`", name)
+	}
+	return r.Write(cmd, &freed{call.Scope, call.Tool, call.Key, call.CreatedAt, call.Audited}, []string{"recorded: its callers get the result"})
 }
 
 // store stores the verdict on an operation that was looked at, or says why not.

@@ -65,7 +65,7 @@ func countText(c *inspect.Count) []string {
 	return []string{
 		inspect.Word(c.Tool),
 		"calls", fmt.Sprint(c.Calls),
-		"executed", fmt.Sprint(c.Executed),
+		"ran", fmt.Sprint(c.Ran),
 		"duplicates", fmt.Sprintf("%d (%.1f %%)", c.Duplicates, 100*c.Rate),
 		"on average", took,
 	}

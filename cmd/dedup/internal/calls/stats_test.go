@@ -10,10 +10,10 @@ import (
 
 // row is a line of `dedup stats --json`.
 type row struct {
-	Tool, Outcome               string
-	Calls, Executed, Duplicates int64
-	Rate                        float64 `json:"duplicate_rate"`
-	Seconds, Waited             float64
+	Tool, Outcome          string
+	Calls, Ran, Duplicates int64
+	Rate                   float64 `json:"duplicate_rate"`
+	Seconds, Waited        float64
 }
 
 const recorded = `INSERT INTO tool_dedup_stat (at, instance, tool, outcome, calls, seconds, waited) VALUES
@@ -33,18 +33,18 @@ func TestStats(t *testing.T) {
 	b.exec(t, recorded)
 	all := fine[row](t, b, exit.OK, "stats")
 	require.Len(t, all, 2)
-	require.Equal(t, row{Tool: "refund", Calls: 100, Executed: 70, Duplicates: 25, Rate: 0.25, Seconds: 0.1, Waited: 0.005}, all[0])
+	require.Equal(t, row{Tool: "refund", Calls: 100, Ran: 70, Duplicates: 25, Rate: 0.25, Seconds: 0.1, Waited: 0.005}, all[0])
 	require.EqualValues(t, 1099, fine[row](t, b, exit.OK, "stats", "--since", "336h")[0].Calls+all[1].Calls-2)
 	got := b.dedup(t, "stats")
 	require.Empty(t, got.errOut)
 	require.Equal(t, `refund
   calls         100
-  executed      70
+  ran           70
   duplicates    25 (25.0 %)
   on average    100 ms, of which 5 ms waiting for twins
 'it'\''s'
   calls         1
-  executed      1
+  ran           1
   duplicates    0 (0.0 %)
   on average    250 ms, of which 0 µs waiting for twins
 `, got.out)

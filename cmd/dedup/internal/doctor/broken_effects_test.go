@@ -27,11 +27,11 @@ func effectScenarios() []scenario {
 		},
 		{name: "EffectsThatStillWaitForALookAreKept", sql: forget("now() + interval '1 hour'"), evidence: "nothing is due"},
 		{
-			name: "EffectsThatTheRoleMayNotRead", asRole: true, sql: due("2", "now() - interval '2 hours'"),
-			evidence: "no table tool_effect that this role may read",
+			name: "EffectsThatTheRoleMayNotRead", asRole: true, sql: due("2", "now() - interval '2 hours'") + `; REVOKE ALL ON tool_effect FROM %role%`,
+			errors: []string{"effect_broken"}, evidence: "no table tool_effect that this role may read",
 		},
 		{
-			name: "EffectsThatTheRoleMayRead", asRole: true, sql: due("2", "now() - interval '2 hours'") + `; GRANT SELECT ON tool_effect TO %role%`,
+			name: "EffectsThatTheRoleMayRead", asRole: true, sql: due("2", "now() - interval '2 hours'"),
 			warnings: []string{"effects_due"},
 		},
 	}

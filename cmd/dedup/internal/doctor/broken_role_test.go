@@ -25,6 +25,10 @@ func roleScenarios() []scenario {
 			evidence: "permission denied for table tool_dedup",
 		},
 		{
+			name: "MayNotSend", asRole: true, sql: `REVOKE INSERT ON tool_effect FROM %role%`,
+			errors: []string{"effect_broken"},
+		},
+		{
 			name: "RowSecurityWithoutScope", asRole: true,
 			sql: `ALTER TABLE tool_dedup ENABLE ROW LEVEL SECURITY;
 				CREATE POLICY mine ON tool_dedup USING (tool = current_user)`,

@@ -144,7 +144,7 @@ func withParam(t *testing.T, databaseURL, name, value string) string {
 func asRole(t *testing.T, databaseURL, name string) string {
 	t.Helper()
 	role := pgx.Identifier{name}.Sanitize()
-	exec(t, databaseURL, "CREATE ROLE "+role+" LOGIN PASSWORD 'of a test'; GRANT SELECT, INSERT, UPDATE, DELETE ON tool_dedup TO "+role)
+	exec(t, databaseURL, "CREATE ROLE "+role+" LOGIN PASSWORD 'of a test'; GRANT SELECT, INSERT, UPDATE, DELETE ON tool_dedup, tool_effect, tool_dedup_stat TO "+role+"; GRANT SELECT, INSERT ON tool_dedup_audit TO "+role)
 	t.Cleanup(func() {
 		conn, err := pgx.Connect(context.WithoutCancel(t.Context()), databaseURL)
 		require.NoError(t, err)
