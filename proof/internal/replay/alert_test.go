@@ -20,8 +20,8 @@ import (
 	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/internal/promtool"
 	"github.com/tooldedup/dedup/internal/recording"
+	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
-	"github.com/tooldedup/dedup/proof/internal/world"
 )
 
 // Of the recorded writes one of each tool is delivered again and again, as another session's,
@@ -43,11 +43,11 @@ func TestAlertOfTheStormedTool(t *testing.T) {
 	require.NoError(t, err)
 	db := pgtest.New(t)
 	pool := db.Pool(t)
-	require.NoError(t, world.Create(t.Context(), pool, rec))
+	require.NoError(t, ledger.Create(t.Context(), pool, rec))
 	var places []*place
 	for range 2 {
 		p, err := newPlace(process.Command{Args: []string{"replay-worker"}, Stderr: t.Output()},
-			worker.Task{DatabaseURL: db.URL, Name: "alert", Mode: worker.Dedup, Way: worker.Registry, Metrics: true})
+			worker.Task{DatabaseURL: db.URL, Name: "alert", Mode: worker.Dedup, Way: worker.Registry, Metrics: true, Tools: ledger.Tools(rec)})
 		require.NoError(t, err)
 		t.Cleanup(p.close)
 		places = append(places, p)
@@ -72,7 +72,7 @@ func TestAlertOfTheStormedTool(t *testing.T) {
 		}
 		answer, err := places[at].deliver(t.Context(), worker.Delivery{
 			Session: session, Turn: call.Turn, ToolCallID: call.ToolCallID, Scope: "demo",
-			Domain: call.Domain, Tool: call.Tool, Args: call.Arguments, Ref: session,
+			Domain: call.Domain, Tool: call.Tool, Args: call.Arguments, Ref: ledger.Ref(call),
 		})
 		require.NoError(t, err)
 		if answer.Recovered {
@@ -83,9 +83,6 @@ func TestAlertOfTheStormedTool(t *testing.T) {
 	made := map[string]int{}
 	series := map[string][]string{}
 	for minute := range minutes {
-		for domain := range world.Tools() {
-			require.NoError(t, world.Reset(t.Context(), pool, domain)) // some answers grow with each call
-		}
 		for _, tool := range tools {
 			for range perMinute {
 				made[tool]++

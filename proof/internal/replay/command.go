@@ -21,7 +21,12 @@ import (
 const workerName = "replay-worker"
 
 const long = `Replay recorded sessions of agents on a real Postgres as an unreliable world would
-deliver them, and check every answer, every effect and every final state.
+deliver them, and check every answer and every effect.
+
+Any recording in the format of package recording can be played. The tools of a worker are those of
+the recording: a write adds a row to a ledger in the transaction of its effect, and every tool
+answers with the recorded text. What was doubled, lost or answered wrongly is read from the ledger
+and the answers.
 
 Each write is delivered in one to five rounds, to one, two or eight processes at
 once, while answers to COMMIT are lost, connections cut, backends terminated and
@@ -32,10 +37,9 @@ shows both.
 --through chooses how a delivery reaches the tools of a worker: by the registry in its
 process, or by its HTTP or MCP server, over a connection that is cut.
 
---external has the calls that pay somebody (send_certificate, and the orders that
-are cancelled, changed or paid otherwise) act outside of the database. The provider is in this program:
-it loses requests and answers, acts late, and kills workers that ask it. What is
-parked is resolved by its book.
+--external has the writes act outside of the database. The provider is in this program: it loses
+requests and answers, acts late, and kills workers that ask it. What is parked is resolved by its
+book.
 
 --metrics has the workers report to OpenTelemetry and export it to Prometheus. What they export
 at the end must be what they have answered, by tool; of a process that was killed its part is
@@ -49,8 +53,7 @@ Postgres is the server of --database-url, or of DEDUP_DATABASE_URL, or one that
 is found or started for the run. The replay works in a database of its own there
 and drops it at the end.
 
-The exit code is 0 when nothing was doubled, answered wrongly, lost or left in a
-wrong state; 1 when something was, or when it could not be checked; 2 for a
+The exit code is 0 when nothing was doubled, answered wrongly or lost; 1 when something was, or when it could not be checked; 2 for a
 command line that cannot be carried out; 130 after Ctrl-C.`
 
 // flags is the command line.

@@ -17,7 +17,7 @@ import (
 	"github.com/tooldedup/dedup/internal/pgserver"
 	"github.com/tooldedup/dedup/internal/recording"
 	"github.com/tooldedup/dedup/internal/scratchdb"
-	"github.com/tooldedup/dedup/proof/internal/world"
+	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
 )
 
 // databasePrefix begins the name of every database that a replay makes.
@@ -87,8 +87,7 @@ type database struct {
 	remove  func(context.Context) error
 }
 
-// createDatabase makes a database with the migrations, the application and the
-// data of rec. It is dropped by drop, or at once where something fails.
+// createDatabase makes a database with the migrations and the ledger of rec. It is dropped by drop, or at once where something fails.
 func createDatabase(ctx context.Context, s *pgserver.Server, rec *recording.Recording) (*database, error) {
 	db, err := createEmpty(ctx, s)
 	if err != nil {
@@ -109,13 +108,14 @@ func (db *database) fill(ctx context.Context, rec *recording.Recording) error {
 		db.nodes = append(db.nodes, pool)
 	}
 	db.domains = map[string]*pgxpool.Pool{}
+	domains := ledger.Tools(rec)
 	if !db.schemas {
-		for domain := range world.Tools() {
+		for domain := range domains {
 			db.domains[domain] = db.nodes[0]
 		}
 		return furnish(ctx, db.nodes[0], rec)
 	}
-	for domain := range world.Tools() {
+	for domain := range domains {
 		config := db.nodes[0].Config()
 		config.ConnConfig.RuntimeParams["search_path"] = domain
 		pool, err := pgxpool.NewWithConfig(ctx, config)
@@ -141,7 +141,7 @@ func furnish(ctx context.Context, pool *pgxpool.Pool, rec *recording.Recording) 
 	if err := scratchdb.Migrate(ctx, pool.Config().ConnConfig); err != nil {
 		return err
 	}
-	return world.Create(ctx, pool, rec)
+	return ledger.Create(ctx, pool, rec)
 }
 
 // drop drops the database, together with any connections to it. It goes on

@@ -1,7 +1,6 @@
-// Package replay is the command `proof replay`: it replays recorded sessions of
-// agents on a real Postgres as an unreliable world would deliver them, and
-// checks every answer, every effect and every final state against the
-// recording.
+// Package replay is the command `proof replay`: it replays recorded sessions of agents on a real
+// Postgres as an unreliable world would deliver them, and checks every answer and every effect
+// against the recording.
 //
 // The driver is this process. It starts eight worker processes, each with a
 // fault-injecting proxy between it and the server, and delivers each write as
@@ -15,7 +14,8 @@
 // A delivery reaches the tools of a worker through the registry in its process, or
 // through its HTTP or MCP routes, over a connection that may be cut.
 //
-// Package worker is that process, and package payment what its tools have outside of the database:
+// Package worker is that process, package ledger its tools, and package payment what they have
+// outside of the database:
 //
 //	command, run          the command line, and what it carries out
 //	database              the server, and the database of an arm

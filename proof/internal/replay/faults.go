@@ -13,6 +13,7 @@ import (
 
 	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/proof/internal/lab"
+	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
 )
 
 const (
@@ -160,10 +161,10 @@ func (f fault) aims(u faultproxy.Unit) bool {
 	switch {
 	case f.kind == lostReply:
 		return opens(u)
-	case f.how == effectBegins: // a unit that names a table of the application, which nothing else does
-		return faultproxy.AtSQL("airline_")(u) || faultproxy.AtSQL("retail_")(u)
+	case f.how == effectBegins:
+		return faultproxy.AtSQL(ledger.Begins)(u)
 	case f.how == effectEnds:
-		return faultproxy.AtSQL("INSERT INTO effects")(u) // the last of every tool
+		return faultproxy.AtSQL(ledger.Ends)(u)
 	default:
 		return faultproxy.AtCommit(u)
 	}

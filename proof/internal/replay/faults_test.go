@@ -31,12 +31,11 @@ func TestAims(t *testing.T) {
 	units := map[string]faultproxy.Unit{
 		"look-up":   {Executes: []string{"begin isolation level read committed", "SELECT pg_try_advisory_xact_lock($1)", `SELECT fingerprint FROM "public"."tool_dedup"`}},
 		"begin":     {Executes: []string{"begin"}},
-		"read":      {Executes: []string{"SELECT doc\n\t\tFROM airline_users\n\t\tFOR UPDATE"}},
-		"change":    {Executes: []string{"UPDATE retail_orders SET doc = $2"}},
-		"audit":     {Executes: []string{"\n\t\tINSERT INTO effects (domain, tool, subject, call_ref)"}},
+		"look":      {Executes: []string{"SELECT refused, answer FROM replay_calls WHERE ref = $1"}},
+		"enter":     {Executes: []string{"INSERT INTO replay_ledger (session, ref) SELECT session, ref FROM replay_calls WHERE ref = $1 RETURNING entry"}},
 		"commit":    {Executes: []string{"WITH written AS (INSERT INTO tool_dedup)", "commit"}, Commits: true},
 		"rollback":  {Executes: []string{"rollback"}},
-		"preparing": {Prepares: []string{"SELECT doc FROM airline_users", "INSERT INTO effects", "commit"}},
+		"preparing": {Prepares: []string{"SELECT refused, answer FROM replay_calls", "INSERT INTO replay_ledger", "commit"}},
 		"ping":      {},
 	}
 	for _, tt := range []struct {
@@ -44,8 +43,8 @@ func TestAims(t *testing.T) {
 		hits  []string
 	}{
 		{fault{kind: lostReply, how: cut}, []string{"look-up", "begin"}},
-		{fault{kind: terminate, how: effectBegins}, []string{"read", "change"}},
-		{fault{kind: kill, how: effectEnds}, []string{"audit"}},
+		{fault{kind: terminate, how: effectBegins}, []string{"look"}},
+		{fault{kind: kill, how: effectEnds}, []string{"enter"}},
 		{fault{kind: kill, how: commitUnsent}, []string{"commit"}},
 		{fault{kind: lostAnswer, how: reset}, []string{"commit"}},
 		{fault{kind: cutBeforeCommit}, []string{"commit"}},

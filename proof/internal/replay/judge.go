@@ -6,69 +6,56 @@ import (
 	"fmt"
 
 	"github.com/tooldedup/dedup/internal/recording"
+	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
+	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
-	"github.com/tooldedup/dedup/proof/internal/world"
 )
 
-// check compares what the session left with what it should have left.
+// check compares the ledger of the session with its writes.
 func (s *session) check(ctx context.Context) error {
-	tables := s.db.domains[s.recorded.Domain]
-	effects, err := world.Effects(ctx, tables)
+	entries, err := ledger.Entries(ctx, s.db.domains[s.recorded.Domain], s.recorded.ID)
 	if err != nil {
 		return err
 	}
-	s.audit(effects)
+	s.audit(entries)
 	for _, w := range s.writes {
 		if err := s.checkRepeat(ctx, w); err != nil {
 			return err
 		}
-		if s.task.Pays.Pays(w.call.Tool) {
+		if s.task.Pays != payment.Off {
 			if err := s.paying.check(ctx, s, w); err != nil {
 				return err
 			}
 		}
 	}
-	state, err := world.Changed(ctx, tables, s.recorded.Domain)
-	if err != nil {
-		return err
-	}
-	diff := world.DiffState(s.recorded.Changed, state)
-	s.result.Checked.States++
-	if len(diff) > 0 {
-		s.result.StatesWrong++
-	}
-	for _, line := range diff[:min(len(diff), 5)] {
-		s.say("%s: %s", s.recorded.ID, line)
-	}
 	return nil
 }
 
-// audit compares the audit log of the session with its writes: one effect for
-// each successful one, none for a refused one, and none of a call that is no write.
-func (s *session) audit(effects map[string]int) {
+// audit compares the ledger of the session with its writes: one entry for each that succeeded, and
+// none for a refused one. An answer is wrong if it names another entry than the write's first.
+func (s *session) audit(entries map[string][]int64) {
 	r := &s.result
-	stray := 0
-	for _, count := range effects {
-		stray += count
+	for _, all := range entries {
+		r.Checked.Effects += len(all)
 	}
-	r.Checked.Effects += stray
 	for _, w := range s.writes {
-		count, want := effects[w.ref], 1
+		count, want := len(entries[w.ref]), 1
 		if w.call.IsError {
 			want = 0
 		}
-		stray -= count
 		r.Doubled += max(0, count-want)
-		if count == 0 && (want == 1 || w.acknowledged) {
+		if count == 0 && (want == 1 || len(w.answered) > 0) {
 			r.Lost++
 		}
 		if count != want {
 			s.say("%s: %s took effect %d times, recorded %d", w.ref, w.call.Tool, count, want)
 		}
-	}
-	r.Doubled += stray
-	if stray != 0 {
-		s.say("%s: %d effects of calls that are no write", s.recorded.ID, stray)
+		for entry, answers := range w.answered {
+			if entry != 0 && (count == 0 || entry != entries[w.ref][0]) {
+				r.Wrong += answers
+				s.say("%s: %s was answered %d times with entry %d of %v", w.ref, w.call.Tool, answers, entry, entries[w.ref])
+			}
+		}
 	}
 }
 
@@ -103,8 +90,8 @@ func checkComplete(rec *recording.Recording, r *result) error {
 	switch {
 	case want.Writes == 0:
 		return errors.New("the recording has no writes: nothing was checked")
-	case r.Sessions != want.Sessions || r.Checked.States != want.Sessions:
-		return fmt.Errorf("%d sessions and %d final states were checked, the recording has %d", r.Sessions, r.Checked.States, want.Sessions)
+	case r.Sessions != want.Sessions:
+		return fmt.Errorf("%d sessions were checked, the recording has %d", r.Sessions, want.Sessions)
 	case r.Writes != want.Writes || r.Calls != want.Calls:
 		return fmt.Errorf("%d writes of %d calls were replayed, the recording has %d of %d", r.Writes, r.Calls, want.Writes, want.Calls)
 	case r.Checked.Answers < want.Calls-want.Injected || r.Deliveries < want.Writes:
@@ -112,7 +99,7 @@ func checkComplete(rec *recording.Recording, r *result) error {
 	case r.Mode == string(worker.Dedup) && r.Checked.Records != want.Writes:
 		return fmt.Errorf("%d records are kept, the recording has %d writes", r.Checked.Records, want.Writes)
 	case successes > 0 && r.Checked.Effects == 0:
-		return fmt.Errorf("the audit log was empty, %d writes should be in it", successes)
+		return fmt.Errorf("the ledger was empty, %d writes should be in it", successes)
 	}
 	return nil
 }

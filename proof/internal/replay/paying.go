@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
-	"github.com/tooldedup/dedup/proof/internal/world"
-	"github.com/tooldedup/dedup/proof/internal/world/kit"
 )
 
 // paying is the driver's part in the calls that pay outside of the database: the provider,
@@ -81,13 +78,11 @@ func (p *paying) resolve(ctx context.Context, s *session, w *written) error {
 	ids := p.provider.Book(w.ref)
 	verdict := external.Never("the provider's book has nothing")
 	if len(ids) > 0 {
-		tools := world.Tools()[w.call.Domain]
-		tool := tools[slices.IndexFunc(tools, func(t kit.Tool) bool { return t.Name == w.call.Tool })]
-		answer, err := payment.Preview(ctx, s.db.nodes[0], tool, payment.In{Ref: w.ref, Args: w.call.Arguments})
+		text, err := payment.Preview(ctx, s.db.nodes[0], w.ref)
 		if err != nil {
 			return fmt.Errorf("finding out what a parked call would have answered: %w", err)
 		}
-		verdict = external.Happened(payment.Out{ID: ids[0], Answer: answer}, "the provider's book has it")
+		verdict = external.Happened(payment.Out{ID: ids[0], Text: text}, "the provider's book has it")
 	}
 	if err := p.tools.Resolve(ctx, op, verdict); errors.Is(err, dedup.ErrInFlight) {
 		return nil // a look has found it meanwhile

@@ -11,9 +11,9 @@ import (
 	"github.com/tooldedup/dedup/internal/pgserver"
 	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/internal/recording"
+	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
-	"github.com/tooldedup/dedup/proof/internal/world"
 )
 
 // play is one arm at work: the whole recording, by workers of one mode.
@@ -56,7 +56,7 @@ func playArm(ctx context.Context, f *flags, mode worker.Mode, rec *recording.Rec
 	c.printf("%-10s database %s", string(mode)+":", p.db.name)
 
 	task := f.task
-	task.Mode, task.Schemas = mode, p.db.schemas
+	task.Mode, task.Schemas, task.Tools = mode, p.db.schemas, ledger.Tools(rec)
 	if task.Pays != payment.Off {
 		if err := p.startPaying(ctx); err != nil {
 			return nil, err
@@ -105,11 +105,8 @@ func (p *play) sessions(ctx context.Context) (err error) {
 // every is after how many sessions a line is written.
 const every = 20
 
-// session replays one session from the pristine world and checks what it left.
+// session replays one session and checks what it left.
 func (p *play) session(ctx context.Context, recorded *recording.Session) error {
-	if err := world.Reset(ctx, p.db.domains[recorded.Domain], recorded.Domain); err != nil {
-		return err
-	}
 	s := &session{play: p, recorded: recorded}
 	for i := range recorded.Calls {
 		call := &recorded.Calls[i]

@@ -42,19 +42,14 @@ type result struct {
 	RepeatedWrites    int `json:"repeated_writes"`
 	RepeatedWritesRan int `json:"repeated_writes_ran"`
 
-	// CutShort counts the writes that were not delivered to the end of their
-	// plan, because what they answer grew without bounds.
-	CutShort int `json:"cut_short"`
+	// Doubled counts effects beyond the recorded ones, Lost successful writes without an effect, and
+	// Wrong answers that are not the recorded one or name another entry of the ledger than the
+	// write's first.
+	Doubled int `json:"doubled"`
+	Wrong   int `json:"wrong"`
+	Lost    int `json:"lost"`
 
-	// Doubled counts effects beyond the recorded ones, Wrong answers that are
-	// not the recorded ones, Lost successful writes without an effect, and
-	// StatesWrong sessions that left other rows than the recorded ones.
-	Doubled     int `json:"doubled"`
-	Wrong       int `json:"wrong"`
-	Lost        int `json:"lost"`
-	StatesWrong int `json:"states_wrong"`
-
-	// Checked is what the four figures above were read from.
+	// Checked is what the three figures above were read from.
 	Checked checked `json:"checked"`
 
 	// External is there where calls paid outside of the database.
@@ -92,8 +87,7 @@ func (r *rounds) count(deliveries int) {
 // checked counts what was compared.
 type checked struct {
 	Answers int `json:"answers"` // of writes, reads and no-ops
-	Effects int `json:"effects"` // rows of the audit log
-	States  int `json:"states"`  // of sessions
+	Effects int `json:"effects"` // rows of the ledger
 	Records int `json:"records"` // rows of tool_dedup at the end
 }
 
@@ -140,7 +134,6 @@ func (r *result) outcome() []figure {
 		{"doubled effects", r.Doubled},
 		{"wrong answers", r.Wrong},
 		{"lost writes", r.Lost},
-		{"wrong final states", r.StatesWrong},
 	}
 }
 

@@ -64,7 +64,7 @@ func run(ctx context.Context, f *flags, out, errs io.Writer) error {
 	if n := r.Naive; n != nil {
 		c.printf("without dedup: %d effects too many, %d wrong answers, %d lost writes", n.Doubled, n.Wrong, n.Lost)
 	}
-	c.printf("every answer and every final state is the recorded one, every write has one effect (%s)", r.Mode)
+	c.printf("every answer is the recorded one, every write has one effect (%s)", r.Mode)
 	if f.html != "" {
 		c.printf("what the words mean: %s", f.html)
 	}

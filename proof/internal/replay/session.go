@@ -5,24 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/recording"
 	"github.com/tooldedup/dedup/proof/internal/lab"
+	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
 // tenant is the account on whose behalf all recorded agents work: with one
 // tenant a domain, ids that sessions share meet in one scope.
 const tenant = "demo"
-
-// runawaySize is by how much an answer may be longer than the recorded one
-// before its write is delivered no further. Without dedup every repeated
-// cancellation mirrors all refund lines so far; what is 16 KB long after a round
-// would be gigabytes after the last.
-const runawaySize = 16 << 10
 
 // session is one session at work.
 type session struct {
@@ -37,23 +31,17 @@ type written struct {
 	ref  string
 	// repeated says that it repeats an earlier write on purpose.
 	repeated bool
-	// runaway says that its answers grow with every delivery.
-	runaway bool
-	// acknowledged says that a delivery was answered with success.
-	acknowledged bool
+	// answered counts the answers of success by the entry of the ledger that they name.
+	answered map[int64]int
 	// faults counts those that were applied to its deliveries, and parked how often it was.
 	faults, parked int
 }
 
-// scope, key and ref are the call's identity, and its name in the audit log.
+// scope and keyOf are the call's identity.
 func scope(call *recording.Call) string { return call.Domain + "/" + tenant }
 
 func keyOf(call *recording.Call) (string, error) {
 	return dedup.KeyFromToolCall(call.Session, call.Turn, call.ToolCallID)
-}
-
-func ref(call *recording.Call) string {
-	return fmt.Sprintf("%s/%d/%s", call.Session, call.Turn, call.ToolCallID)
 }
 
 // call replays one recorded call. Injected ones were made by no model.
@@ -66,14 +54,14 @@ func (s *session) call(ctx context.Context, call *recording.Call) (err error) {
 		err = s.write(ctx, call)
 	default:
 		s.result.Reads++
-		_, err = s.deliver(ctx, nil, call, call.Seq%workerCount)
+		err = s.deliver(ctx, nil, call, call.Seq%workerCount)
 	}
 	return err
 }
 
 // write delivers a write round by round, and then once more without faults.
 func (s *session) write(ctx context.Context, call *recording.Call) error {
-	w := &written{call: call, ref: ref(call), repeated: s.repeats(call)}
+	w := &written{call: call, ref: ledger.Ref(call), repeated: s.repeats(call), answered: map[int64]int{}}
 	s.writes = append(s.writes, w)
 	plan := draw(s.seed, w.ref, call.IsError, s.kinds)
 	for _, planned := range plan.rounds {
@@ -81,10 +69,6 @@ func (s *session) write(ctx context.Context, call *recording.Call) error {
 			return err
 		}
 		s.result.Rounds.count(len(planned.workers))
-		if w.runaway {
-			s.result.CutShort++
-			return nil
-		}
 	}
 	s.result.Rounds.Last++
 	return s.round(ctx, w, round{workers: []int{plan.last}})
@@ -95,10 +79,9 @@ func (s *session) write(ctx context.Context, call *recording.Call) error {
 func (s *session) round(ctx context.Context, w *written, planned round) error {
 	faults := s.lay(ctx, planned)
 	errs := make([]error, len(planned.workers))
-	texts := make([]string, len(planned.workers))
 	var delivering sync.WaitGroup
 	for i, at := range planned.workers {
-		delivering.Go(func() { texts[i], errs[i] = s.deliver(ctx, w, w.call, at) })
+		delivering.Go(func() { errs[i] = s.deliver(ctx, w, w.call, at) })
 	}
 	delivering.Wait()
 	applied, err := faults.end(ctx)
@@ -110,16 +93,7 @@ func (s *session) round(ctx context.Context, w *written, planned round) error {
 	for _, at := range planned.workers {
 		s.places[at].proxy.Reset() // else it keeps the text of every statement
 	}
-	for _, text := range texts {
-		w.acknowledged = w.acknowledged || text != "" && !isRefusal(text)
-		w.runaway = w.runaway || len(text) > len(w.call.Result)+runawaySize
-	}
 	return cmp.Or(append(errs, err)...) // twins that fail, fail alike
-}
-
-// isRefusal reports whether an answer says that nothing was done.
-func isRefusal(text string) bool {
-	return strings.HasPrefix(text, "Error: ") || text == recording.Null
 }
 
 // errParked says that a call has no answer until the verdict on it is carried out.
@@ -128,11 +102,11 @@ var errParked = errors.New("parked")
 // deliver sends a call until it is answered, as an orchestrator does, and
 // compares the answer with the recorded one. A call that gets no answer ends the
 // arm: no fault keeps a call from its answer for ever. w is nil for a read.
-func (s *session) deliver(ctx context.Context, w *written, call *recording.Call, at int) (string, error) {
+func (s *session) deliver(ctx context.Context, w *written, call *recording.Call, at int) error {
 	delivery := worker.Delivery{
 		Session: call.Session, Turn: call.Turn, ToolCallID: call.ToolCallID,
 		Scope: scope(call), Domain: call.Domain, Tool: call.Tool,
-		Args: call.Arguments, Ref: ref(call),
+		Args: call.Arguments, Ref: ledger.Ref(call),
 	}
 	var failed failures
 	var answer worker.Answer
@@ -155,11 +129,10 @@ func (s *session) deliver(ctx context.Context, w *written, call *recording.Call,
 		}
 		return err
 	})
-	if err != nil {
-		return "", err
+	if err == nil {
+		s.compare(w, call, answer)
 	}
-	s.compare(call, answer)
-	return answer.Text, nil
+	return err
 }
 
 // count counts a delivery of a write, and what the worker says of it. A process that ended has said nothing.
@@ -172,11 +145,15 @@ func (s *session) count(tool string, answer worker.Answer, err error) {
 	}
 }
 
-// compare compares an answer with the recorded one.
-func (s *session) compare(call *recording.Call, answer worker.Answer) {
-	right := recording.Equal(call.Result, answer.Text)
+// compare compares an answer with the recorded one. Whether it names the right entry of the ledger
+// is known at the end of the session.
+func (s *session) compare(w *written, call *recording.Call, answer worker.Answer) {
+	right := answer.Text == call.Result && answer.Refused == call.IsError
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if w != nil && !answer.Refused {
+		w.answered[answer.Entry]++
+	}
 	s.result.Checked.Answers++
 	if call.Class == recording.Write && answer.Replayed {
 		s.result.Replayed++

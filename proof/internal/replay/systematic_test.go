@@ -4,8 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -26,7 +25,7 @@ func TestSystematicErrorEnds(t *testing.T) {
 		t.Run(string(way), func(t *testing.T) {
 			t.Parallel()
 			db := pgtest.NewEmpty(t)
-			errs := &breaking{t: t, server: db.URL}
+			errs := &breaking{t: t, server: db.URL, table: "tool_dedup"}
 			var out bytes.Buffer
 			code := program(t.Context(), []string{
 				"replay", "--recording", smallDir, "--database-url", db.URL, "--through", string(way), "--seed", "7", "--verbose",
@@ -45,12 +44,11 @@ func TestSystematicErrorEnds(t *testing.T) {
 	}
 }
 
-// breaking takes the output of a replay, and renames the table of records in the
-// first database that it names.
+// breaking takes the output of a replay, and renames a table in the first database that it names.
 type breaking struct {
-	t      *testing.T
-	server string
-	broken bool
+	t             *testing.T
+	server, table string
+	broken        bool
 	bytes.Buffer
 }
 
@@ -75,7 +73,7 @@ func (b *breaking) rename(database string) error {
 	if err != nil {
 		return err
 	}
-	_, err = conn.Exec(context.Background(), `ALTER TABLE tool_dedup RENAME TO away`)
+	_, err = conn.Exec(context.Background(), "ALTER TABLE "+b.table+" RENAME TO away")
 	return errors.Join(err, conn.Close(context.Background()))
 }
 
@@ -84,25 +82,19 @@ func (b *breaking) lastLine() string {
 	return lines[len(lines)-1]
 }
 
-// TestUnknownToolEnds requires the same where the worker itself fails, in both arms.
-func TestUnknownToolEnds(t *testing.T) {
+// TestFailingToolEnds requires the same of both arms if the tools themselves fail.
+func TestFailingToolEnds(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	require.NoError(t, os.CopyFS(dir, os.DirFS(smallDir)))
-	calls := filepath.Join(dir, "calls.jsonl")
-	text, err := os.ReadFile(calls)
-	require.NoError(t, err)
-	text = bytes.ReplaceAll(text, []byte(`"tool": "`), []byte(`"tool": "no_`))
-	require.NoError(t, os.WriteFile(calls, text, 0o600))
 	for name, arg := range map[string]string{"Dedup": "--naive=false", "Naive": "--naive"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := pgtest.NewEmpty(t)
-			o := execute(t.Context(), "--recording", dir, "--database-url", db.URL, arg, "--verbose")
-			require.Equal(t, 1, o.code, o.stderr)
-			require.Contains(t, o.stderr, "call 0, no_get_user_details: no answer after 5 tries: the last 5 deliveries failed with one error")
-			require.Equal(t, 4, strings.Count(o.stderr, "delivered again"))
-			requireDropped(t, db, o.stderr)
+			errs := &breaking{t: t, server: db.URL, table: "replay_calls"}
+			code := program(t.Context(), []string{"replay", "--recording", smallDir, "--database-url", db.URL, arg, "--verbose"}, io.Discard, errs)
+			require.Equal(t, 1, code, errs)
+			require.Contains(t, errs.String(), "call 0, get_user_details: no answer after 5 tries: the last 5 deliveries failed with one error")
+			require.Equal(t, 4, strings.Count(errs.String(), "delivered again"))
+			requireDropped(t, db, errs.String())
 		})
 	}
 }

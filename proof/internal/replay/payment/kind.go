@@ -1,9 +1,8 @@
-// Package payment runs the recorded calls that pay somebody as effects outside of the
-// database, against a provider in the driver's process whose book has what really happened.
+// Package payment runs the recorded writes as effects outside of the database,
+// against a provider in the driver's process whose book has what really happened.
 package payment
 
 import (
-	"slices"
 	"time"
 
 	"github.com/tooldedup/dedup/external"
@@ -45,11 +44,3 @@ func (k Kind) keyKept() time.Duration {
 
 // AlwaysKnows reports whether nothing of the kind may be parked.
 func (k Kind) AlwaysKnows() bool { return k == Keys || k == LookUpSettles }
-
-// pays are the tools that pay.
-var pays = [...]string{
-	"send_certificate", "cancel_pending_order", "modify_pending_order_items", "modify_pending_order_payment",
-}
-
-// Pays reports whether calls of a tool are effects outside of the database.
-func (k Kind) Pays(tool string) bool { return k != Off && slices.Contains(pays[:], tool) }

@@ -1,7 +1,6 @@
 package payment
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,26 +15,26 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/proof/internal/lab"
-	"github.com/tooldedup/dedup/proof/internal/world/kit"
+	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
 )
 
 // In is what is stored of a call.
 type In struct {
-	// Ref names the call, in the audit log and for the provider.
+	// Ref names the call, in the ledger and for the provider.
 	Ref  string          `json:"ref"`
 	Args json.RawMessage `json:"args"`
 }
 
 // Out is what is recorded of it: the provider's id, and what the tool answers.
 type Out struct {
-	ID     string          `json:"id"`
-	Answer json.RawMessage `json:"answer"`
+	ID   string `json:"id"`
+	Text string `json:"text"`
 }
 
-// Tool is a tool that pays. What it changes in the database it changes with the record; what
-// it will answer it finds out before it pays, in a transaction that is rolled back.
+// Tool is a tool that pays. Its row of the ledger is written with the record. Its answer is looked
+// up before it pays.
 type Tool struct {
-	kit.Tool
+	Name string
 	Kind Kind
 	Pool *pgxpool.Pool
 	// URL is the provider's, and Worker the name by which the provider can have this process killed.
@@ -59,8 +58,8 @@ func (t *Tool) External() external.Tool[In, Out] {
 }
 
 func (t *Tool) perform(ctx context.Context, a external.Attempt, in In) (out Out, err error) {
-	out.Answer, err = Preview(ctx, t.Pool, t.Tool, in)
-	if errors.As(err, new(*kit.Refusal)) {
+	out.Text, err = Preview(ctx, t.Pool, in.Ref)
+	if errors.As(err, new(*ledger.Refusal)) {
 		return out, err
 	}
 	if err != nil {
@@ -79,33 +78,28 @@ func (t *Tool) find(ctx context.Context, _ external.Attempt, in In) (outs []Out,
 	if err = t.ask(ctx, http.MethodGet, "", in.Ref, &ids); err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	answer, err := Preview(ctx, t.Pool, t.Tool, in)
+	text, err := Preview(ctx, t.Pool, in.Ref)
 	for _, id := range ids {
-		outs = append(outs, Out{id, answer})
+		outs = append(outs, Out{id, text})
 	}
 	return outs, err
 }
 
-// finish changes the database, and insists that the answer is the one that was found out before.
-func (t *Tool) finish(ctx context.Context, tx pgx.Tx, in In, out Out) error {
-	answer, err := t.Run(kit.WithCallRef(ctx, in.Ref), tx, in.Args)
-	if err != nil {
+// finish writes the row of the ledger, with the record.
+func (t *Tool) finish(ctx context.Context, tx pgx.Tx, in In, _ Out) error {
+	if _, err := ledger.Enter(ledger.WithRef(ctx, in.Ref), tx); err != nil {
 		return dedup.NotFinal(err)
-	}
-	if !bytes.Equal(answer, out.Answer) {
-		return fmt.Errorf("the tool answers %.200s, and before it paid %.200s", answer, out.Answer)
 	}
 	return note(ctx, tx, in.Ref, finished)
 }
 
-// Preview returns what a call of a tool would answer now.
-func Preview(ctx context.Context, pool *pgxpool.Pool, t kit.Tool, in In) (answer json.RawMessage, err error) {
-	tx, err := pool.Begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	return t.Run(kit.WithCallRef(ctx, in.Ref), tx, in.Args)
+// Preview returns the recorded answer of a call.
+func Preview(ctx context.Context, pool *pgxpool.Pool, ref string) (text string, err error) {
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
+		text, err = ledger.Look(ledger.WithRef(ctx, ref), tx)
+		return err
+	})
+	return text, err
 }
 
 // Headers of a request to the provider.

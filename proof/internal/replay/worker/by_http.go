@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
 	"github.com/tooldedup/dedup/httpdedup"
 	"github.com/tooldedup/dedup/proof/internal/lab"
-	"github.com/tooldedup/dedup/proof/internal/world/kit"
+	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -58,30 +57,26 @@ func bearerScope(r *http.Request) (string, error) {
 
 // toolHandler runs a tool in the transaction that httpdedup has opened. Where there is none the tool only
 // reads, or the mode is Naive. It answers 200 with the result, or 422 with a refusal, which is final.
-func (d *domain) toolHandler(t kit.Tool) http.HandlerFunc {
+func (d *domain) toolHandler(t ledger.Tool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		args, err := io.ReadAll(r.Body)
-		if err != nil {
-			http.Error(w, "reading the arguments: "+err.Error(), http.StatusBadRequest)
-			return
-		}
-		ctx := kit.WithCallRef(r.Context(), r.Header.Get(refHeader))
-		var result json.RawMessage
+		ctx := ledger.WithRef(r.Context(), r.Header.Get(refHeader))
+		var out ledger.Out
+		var err error
 		if tx, ok := httpdedup.Tx(ctx); ok {
-			result, err = t.Run(ctx, tx, args)
+			out, err = t.Run(ctx, tx)
 		} else {
-			result, err = d.naive(ctx, t, args)
+			out, err = d.naive(ctx, t)
 		}
 		status := http.StatusOK
-		if refusal, refused := errors.AsType[*kit.Refusal](err); refused {
+		if refusal, refused := errors.AsType[*ledger.Refusal](err); refused {
 			httpdedup.Final(ctx)
-			status = http.StatusUnprocessableEntity
-			result, err = kit.Marshal(refusal)
+			status, out, err = http.StatusUnprocessableEntity, ledger.Out{Text: refusal.Text}, nil
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
+		result, _ := json.Marshal(out) // a text and a number
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
 		_, _ = w.Write(result) // who does not get it asks again
@@ -108,17 +103,13 @@ func (c *httpClient) Deliver(ctx context.Context, d Delivery) (Answer, error) {
 	}
 	answer := Answer{Replayed: response.Header.Get(replayedHeader) == "true"}
 	ours := response.Header.Get("Content-Type") == "application/json"
-	var refusal kit.Refusal
-	switch {
-	case ours && response.StatusCode == http.StatusOK:
-		answer.Text = kit.Text(body)
-		return answer, nil
-	case ours && response.StatusCode == http.StatusUnprocessableEntity && json.Unmarshal(body, &refusal) == nil:
-		answer.Text = refusal.Answer()
-		return answer, nil
-	default:
+	answer.Refused = response.StatusCode == http.StatusUnprocessableEntity
+	var out ledger.Out
+	if !ours || response.StatusCode != http.StatusOK && !answer.Refused || json.Unmarshal(body, &out) != nil {
 		return Answer{}, fmt.Errorf("status %s: %.300s", response.Status, body)
 	}
+	answer.Text, answer.Entry = out.Text, out.Entry
+	return answer, nil
 }
 
 // Close implements Client.

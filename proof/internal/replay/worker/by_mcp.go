@@ -16,10 +16,10 @@ import (
 
 	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/mcpdedup"
-	"github.com/tooldedup/dedup/proof/internal/world/kit"
+	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
 )
 
-// metaRef names the call in the application's audit log, in the _meta of a
+// metaRef names the call in the ledger, in the _meta of a
 // delivery by MCP.
 const metaRef = "call-ref"
 
@@ -55,30 +55,34 @@ func withRef(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
 		if call, ok := request.(*mcp.CallToolRequest); ok {
 			ref, _ := call.Params.Meta[metaRef].(string)
-			ctx = kit.WithCallRef(ctx, ref)
+			ctx = ledger.WithRef(ctx, ref)
 		}
 		return next(ctx, method, request)
 	}
 }
 
+// refused begins what explainRefusal tells.
+const refused = "refused: "
+
 // explainRefusal tells clients of the refusals of tools that only read. Those of
 // the others have a record.
 func explainRefusal(_ context.Context, err error) (string, bool) {
-	refusal, ok := errors.AsType[*kit.Refusal](err)
+	refusal, ok := errors.AsType[*ledger.Refusal](err)
 	if !ok {
 		return "", false
 	}
-	return refusal.Answer(), true
+	return refused + refusal.Text, true
 }
 
-func (d *domain) naiveMCP(t kit.Tool) mcp.ToolHandler {
-	return func(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		result, err := d.naive(ctx, t, request.Params.Arguments)
+func (d *domain) naiveMCP(t ledger.Tool) mcp.ToolHandler {
+	return func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		out, err := d.naive(ctx, t)
 		text, refused := explainRefusal(ctx, err)
 		if err != nil && !refused {
 			return nil, err
 		}
 		if !refused {
+			result, _ := json.Marshal(out) // a text and a number
 			text = string(result)
 		}
 		return &mcp.CallToolResult{IsError: refused, Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
@@ -115,7 +119,7 @@ func (c *mcpClient) Deliver(ctx context.Context, d Delivery) (Answer, error) {
 	}
 	result, err := session.CallTool(ctx, &mcp.CallToolParams{
 		Meta: mcp.Meta{mcpdedup.MetaKey: key, metaRef: d.Ref},
-		Name: d.Tool, Arguments: d.Args,
+		Name: d.Tool, Arguments: d.input(),
 	})
 	if err != nil {
 		c.giveUp()
@@ -164,14 +168,14 @@ func readMCP(result *mcp.CallToolResult) (Answer, error) {
 		}
 	}
 	replayed, _ := result.Meta[door.MetaDuplicate].(bool)
-	refused := kit.Refusal{Message: told}
+	var out ledger.Out
 	switch {
-	case !result.IsError:
-		return Answer{Text: kit.Text(json.RawMessage(told)), Replayed: replayed}, nil
+	case !result.IsError && json.Unmarshal([]byte(told), &out) == nil:
+		return Answer{Text: out.Text, Entry: out.Entry, Replayed: replayed}, nil
 	case result.Meta[door.MetaError] == "refused":
-		return Answer{Text: refused.Answer(), Replayed: replayed}, nil
-	case strings.HasPrefix(told, (&kit.Refusal{}).Answer()): // of explainRefusal
-		return Answer{Text: told}, nil
+		return Answer{Text: told, Refused: true, Replayed: replayed}, nil
+	case strings.HasPrefix(told, refused): // of explainRefusal
+		return Answer{Text: strings.TrimPrefix(told, refused), Refused: true}, nil
 	default:
 		return Answer{}, fmt.Errorf("tool error %v: %.300s", result.Meta[door.MetaError], told)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/proof/internal/lab"
+	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
-	"github.com/tooldedup/dedup/proof/internal/world/kit"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -41,10 +41,10 @@ func (s *server) deliver(ctx context.Context, d Delivery) (Answer, error) {
 	if !ok {
 		return Answer{}, fmt.Errorf("no tool %s in domain %s", d.Tool, d.Domain)
 	}
-	ctx = kit.WithCallRef(ctx, d.Ref)
+	ctx = ledger.WithRef(ctx, d.Ref)
 	if s.mode == Naive {
-		result, err := domain.naive(ctx, t, d.Args)
-		return answerOf(result, false, false, err)
+		out, err := domain.naive(ctx, t)
+		return answerOf(out, false, false, err)
 	}
 	if handle, pays := s.paying[d.Tool]; pays {
 		key, err := d.key()
@@ -55,13 +55,17 @@ func (s *server) deliver(ctx context.Context, d Delivery) (Answer, error) {
 		if _, parked := errors.AsType[*external.ParkedError](err); parked {
 			return Answer{Parked: true}, nil
 		}
-		return answerOf(result.Value.Answer, result.Replayed, result.Recovered, err)
+		return answerOf(ledger.Out{Text: result.Value.Text}, result.Replayed, result.Recovered, err)
 	}
 	result, err := domain.registry.Invoke(ctx, tool.Invocation{
 		Scope: d.Scope, Session: d.Session, Turn: d.Turn, CallID: d.ToolCallID,
-		Tool: d.Tool, Args: d.Args,
+		Tool: d.Tool, Args: d.input(),
 	})
-	return answerOf(result.JSON, result.Replayed, result.Recovered, err)
+	var out ledger.Out
+	if err == nil {
+		err = json.Unmarshal(result.JSON, &out)
+	}
+	return answerOf(out, result.Replayed, result.Recovered, err)
 }
 
 func (d Delivery) key() (string, error) {
@@ -69,18 +73,17 @@ func (d Delivery) key() (string, error) {
 }
 
 // answerOf is what an agent is told of a tool's result. A refusal is an answer, with a record or without.
-func answerOf(result json.RawMessage, replayed, recovered bool, err error) (Answer, error) {
+func answerOf(out ledger.Out, replayed, recovered bool, err error) (Answer, error) {
 	if recorded, ok := errors.AsType[*dedup.RefusedError](err); ok {
-		refusal := kit.Refusal{Message: recorded.Message}
-		return Answer{Text: refusal.Answer(), Replayed: recorded.Replayed, Recovered: recorded.Recovered}, nil
+		return Answer{Text: recorded.Message, Refused: true, Replayed: recorded.Replayed, Recovered: recorded.Recovered}, nil
 	}
-	if refusal, ok := errors.AsType[*kit.Refusal](err); ok {
-		return Answer{Text: refusal.Answer()}, nil
+	if refusal, ok := errors.AsType[*ledger.Refusal](err); ok {
+		return Answer{Text: refusal.Text, Refused: true}, nil
 	}
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{Text: kit.Text(result), Replayed: replayed, Recovered: recovered}, nil
+	return Answer{Text: out.Text, Entry: out.Entry, Replayed: replayed, Recovered: recovered}, nil
 }
 
 // registryClient tells the worker's process of deliveries.

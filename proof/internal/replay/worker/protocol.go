@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 )
 
@@ -53,10 +54,12 @@ type Task struct {
 	Name string `json:"name"`
 	Mode Mode   `json:"mode"`
 	Way  Way    `json:"way"`
+	// Tools are those of each domain.
+	Tools map[string][]ledger.Tool `json:"tools,omitempty"`
 	// Schemas says that each domain has a schema of its own, of its name.
 	Schemas bool `json:"schemas,omitempty"`
-	// Pays says which kind of provider the tools that pay have, payment.Off for none, and
-	// Provider is its URL.
+	// Pays says with which kind of provider writes act outside of the database, payment.Off for none,
+	// and Provider is its URL.
 	Pays     payment.Kind `json:"pays,omitempty"`
 	Provider string       `json:"provider,omitempty"`
 	// Metrics says that the worker has a page for Prometheus at /metrics.
@@ -74,13 +77,22 @@ type Delivery struct {
 	Domain     string          `json:"domain"`
 	Tool       string          `json:"tool"`
 	Args       json.RawMessage `json:"args"`
-	// Ref names the call in the application's audit log.
+	// Ref names the call in the ledger.
 	Ref string `json:"ref"`
+}
+
+// input is the arguments as the tools take them.
+func (d Delivery) input() json.RawMessage {
+	text, _ := json.Marshal(ledger.In{Arguments: d.Args}) // they are JSON
+	return text
 }
 
 // Answer is the result of a delivery.
 type Answer struct {
 	Text string `json:"text"`
+	// Refused says that the text is a refusal. Entry is the row of the ledger that a write has added.
+	Refused bool  `json:"refused,omitempty"`
+	Entry   int64 `json:"entry,omitempty"`
 	// Replayed says that the answer came from a record, and Recovered that it was this
 	// call's own.
 	Replayed  bool `json:"replayed,omitempty"`

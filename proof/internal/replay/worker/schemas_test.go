@@ -1,7 +1,6 @@
 package worker_test
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -11,8 +10,8 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/internal/recording"
 	"github.com/tooldedup/dedup/migrations"
+	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
-	"github.com/tooldedup/dedup/proof/internal/world"
 )
 
 // TestSchemas requires that the effects and records of a domain go to its own schema.
@@ -40,24 +39,24 @@ func schemas(t *testing.T, way worker.Way, mode worker.Mode) {
 		pool := db.Pool(t, func(config *pgxpool.Config) { config.ConnConfig.RuntimeParams["search_path"] = domain })
 		_, err := pool.Exec(t.Context(), "CREATE SCHEMA "+domain+"; "+tables, pgx.QueryExecModeSimpleProtocol)
 		require.NoError(t, err)
-		require.NoError(t, world.Create(t.Context(), pool, rec))
+		require.NoError(t, ledger.Create(t.Context(), pool, rec))
 		pools[domain] = pool
 	}
 
-	b := serve(t, worker.Task{DatabaseURL: db.URL, Name: "worker-test", Mode: mode, Way: way, Schemas: true})
-	cancelled := worker.Delivery{
-		Session: "s", Turn: 4, ToolCallID: "call_1", Scope: "retail/demo", Domain: "retail",
-		Tool: "cancel_pending_order", Args: json.RawMessage(`{"order_id":"#K1003","reason":"no longer needed"}`),
-		Ref: "cancelled",
+	b := serve(t, worker.Task{DatabaseURL: db.URL, Name: "worker-test", Mode: mode, Way: way, Schemas: true, Tools: ledger.Tools(rec)})
+	write, other := delivery(t, 5), &rec.Sessions[3].Calls[1]
+	shop := worker.Delivery{
+		Session: other.Session, Turn: other.Turn, ToolCallID: other.ToolCallID, Scope: "retail/demo", Domain: other.Domain,
+		Tool: other.Tool, Args: other.Arguments, Ref: ledger.Ref(other),
 	}
-	require.Contains(t, b.deliver(t, certificate()).Text, "certificate_3221322")
-	require.Contains(t, b.deliver(t, cancelled).Text, "#K1003")
+	require.Contains(t, b.deliver(t, write).Text, "certificate_3221322")
+	require.Contains(t, b.deliver(t, shop).Text, "#K1001")
 	require.NoError(t, b.end())
 
-	for domain, ref := range map[string]string{"airline": "s/4/call_1", "retail": "cancelled"} {
+	for domain, ref := range map[string]string{"airline": write.Ref, "retail": shop.Ref} {
 		var refs []string
 		var records int
-		require.NoError(t, pools[domain].QueryRow(t.Context(), `SELECT array_agg(call_ref), (SELECT count(*) FROM tool_dedup) FROM effects`).Scan(&refs, &records))
+		require.NoError(t, pools[domain].QueryRow(t.Context(), `SELECT array_agg(ref), (SELECT count(*) FROM tool_dedup) FROM replay_ledger`).Scan(&refs, &records))
 		require.Equal(t, []string{ref}, refs)
 		require.Equal(t, mode == worker.Dedup, records == 1)
 	}

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,9 +15,8 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/proof/internal/lab"
+	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
-	"github.com/tooldedup/dedup/proof/internal/world"
-	"github.com/tooldedup/dedup/proof/internal/world/kit"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -44,7 +42,7 @@ func Open(ctx context.Context, task Task) (http.Handler, func() error, error) {
 	return s.mux, s.close, nil
 }
 
-// server is the tools of both domains, and how a worker runs them.
+// server is the tools of all domains, and how a worker runs them.
 type server struct {
 	mode    Mode
 	mux     *http.ServeMux
@@ -59,7 +57,7 @@ type server struct {
 // domain is the tools of a domain, and where they run.
 type domain struct {
 	pool     *pgxpool.Pool
-	tools    map[string]kit.Tool
+	tools    map[string]ledger.Tool
 	deduper  *dedup.Deduper // nil in mode Naive
 	registry *tool.Registry // nil in mode Naive
 }
@@ -77,13 +75,14 @@ func (s *server) open(ctx context.Context, task Task) (err error) {
 		opts.Tracer = dedup.MultiTracer(tracer, &s.waits)
 		s.mux.Handle("GET /metrics", page)
 	}
-	for name, tools := range world.Tools() {
+	for name, tools := range task.Tools {
 		if task.Schemas {
 			opts.Schema = name
 		}
-		d := &domain{tools: map[string]kit.Tool{}}
-		for _, t := range tools {
-			d.tools[t.Name] = t
+		d := &domain{tools: map[string]ledger.Tool{}}
+		definitions := make([]tool.Definition, len(tools))
+		for i, t := range tools {
+			d.tools[t.Name], definitions[i] = t, t.Definition()
 		}
 		if d.pool, err = connect(ctx, task, opts.Schema); err != nil {
 			return err
@@ -95,8 +94,9 @@ func (s *server) open(ctx context.Context, task Task) (err error) {
 		if d.deduper, err = dedup.New(d.pool, &opts); err != nil {
 			return err
 		}
-		if d.registry, err = world.Registry(d.deduper, name); err != nil {
-			return err
+		d.registry = tool.NewRegistry(d.deduper, nil)
+		if err := d.registry.Add(definitions...); err != nil {
+			return fmt.Errorf("%s tools: %w", name, err)
 		}
 	}
 	if task.Pays != payment.Off {
@@ -131,7 +131,7 @@ func connect(ctx context.Context, task Task, schema string) (*pgxpool.Pool, erro
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// pay has the tools that pay run outside of the database. All domains have one schema then, and one table of operations.
+// pay has writes act outside of the database. All domains have one schema then, and one table of operations.
 func (s *server) pay(task Task) (err error) {
 	s.paying = map[string]*external.Handle[payment.In, payment.Out]{}
 	for _, d := range s.domains {
@@ -141,10 +141,10 @@ func (s *server) pay(task Task) (err error) {
 			}
 		}
 		for name, t := range d.tools {
-			if !task.Pays.Pays(name) {
+			if !t.Class.Writes() || s.paying[name] != nil { // all domains have one table
 				continue
 			}
-			pays := payment.Tool{Tool: t, Kind: task.Pays, Pool: d.pool, URL: task.Provider, Worker: task.Name}
+			pays := payment.Tool{Name: name, Kind: task.Pays, Pool: d.pool, URL: task.Provider, Worker: task.Name}
 			if s.paying[name], err = external.Add(s.outside, pays.External()); err != nil {
 				return err
 			}
@@ -168,24 +168,24 @@ func (s *server) close() error {
 
 // naive runs a tool as an ordinary wrapper does: a transaction, and after any
 // error another one, until there is an answer. A read is run once.
-func (d *domain) naive(ctx context.Context, t kit.Tool, args json.RawMessage) (result json.RawMessage, err error) {
+func (d *domain) naive(ctx context.Context, t ledger.Tool) (out ledger.Out, err error) {
 	attempts, options := naiveAttempts, pgx.TxOptions{}
 	if t.Class == tool.ReadOnly {
 		attempts, options.AccessMode = 1, pgx.ReadOnly
 	}
 	for range attempts {
 		err = pgx.BeginTxFunc(ctx, d.pool, options, func(tx pgx.Tx) (err error) {
-			result, err = t.Run(ctx, tx, args)
+			out, err = t.Run(ctx, tx)
 			return err
 		})
-		if err == nil || errors.As(err, new(*kit.Refusal)) || attempts == 1 {
-			return result, err
+		if err == nil || errors.As(err, new(*ledger.Refusal)) || attempts == 1 {
+			return out, err
 		}
 		if !lab.Pause(ctx, rand.N(naivePause)) {
-			return nil, ctx.Err()
+			return out, ctx.Err()
 		}
 	}
-	return nil, fmt.Errorf("gave up after %d attempts: %w", naiveAttempts, err)
+	return out, fmt.Errorf("gave up after %d attempts: %w", naiveAttempts, err)
 }
 
 // waits counts the waits for twins that have begun.

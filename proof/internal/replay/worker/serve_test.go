@@ -13,11 +13,11 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/internal/recording"
 	"github.com/tooldedup/dedup/proof/internal/lab"
+	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
-	"github.com/tooldedup/dedup/proof/internal/world"
 )
 
-// bundle is a worker at work in a world of its own.
+// bundle is a worker with a ledger of its own.
 type bundle struct {
 	pool   *pgxpool.Pool
 	next   func() *lab.HTTPMishap // what befalls the next delivery
@@ -31,8 +31,8 @@ func setup(t *testing.T, way worker.Way, mode worker.Mode) *bundle {
 	require.NoError(t, err)
 	db := pgtest.New(t)
 	pool := db.Pool(t)
-	require.NoError(t, world.Create(t.Context(), pool, rec))
-	b := serve(t, worker.Task{DatabaseURL: db.URL, Name: "worker-test", Mode: mode, Way: way})
+	require.NoError(t, ledger.Create(t.Context(), pool, rec))
+	b := serve(t, worker.Task{DatabaseURL: db.URL, Name: "worker-test", Mode: mode, Way: way, Tools: ledger.Tools(rec)})
 	b.pool = pool
 	return b
 }
@@ -76,20 +76,28 @@ func (b *bundle) deliver(t *testing.T, d worker.Delivery) worker.Answer {
 	return answer
 }
 
-func (b *bundle) effects(t *testing.T, ref string) int {
+// entries are those of a call in the ledger.
+func (b *bundle) entries(t *testing.T, d worker.Delivery) []int64 {
 	t.Helper()
-	counts, err := world.Effects(t.Context(), b.pool)
+	entries, err := ledger.Entries(t.Context(), b.pool, d.Session)
 	require.NoError(t, err)
-	return counts[ref]
+	return entries[d.Ref]
 }
 
-func certificate() worker.Delivery {
+// delivery is one of the small recording's calls: a write that succeeds at 5, one that is refused at
+// 2, a read at 0.
+func delivery(t *testing.T, seq int) worker.Delivery {
+	t.Helper()
+	rec, err := recording.Small()
+	require.NoError(t, err)
+	call := &rec.Sessions[0].Calls[seq]
 	return worker.Delivery{
-		Session: "s", Turn: 4, ToolCallID: "call_1", Scope: "airline/demo", Domain: "airline",
-		Tool: "send_certificate", Args: json.RawMessage(`{"user_id":"ines_marwick_204","amount":50}`),
-		Ref: "s/4/call_1",
+		Session: call.Session, Turn: call.Turn, ToolCallID: call.ToolCallID, Scope: "airline/demo",
+		Domain: call.Domain, Tool: call.Tool, Args: call.Arguments, Ref: ledger.Ref(call),
 	}
 }
+
+const refusal = "Error: not enough seats on flight QX202"
 
 func TestDedup(t *testing.T) {
 	t.Parallel()
@@ -97,24 +105,25 @@ func TestDedup(t *testing.T) {
 		t.Run(string(way), func(t *testing.T) {
 			t.Parallel()
 			b := setup(t, way, worker.Dedup)
-			first, second := b.deliver(t, certificate()), b.deliver(t, certificate())
+			write := delivery(t, 5)
+			first, second := b.deliver(t, write), b.deliver(t, write)
 			require.Contains(t, first.Text, "Certificate certificate_3221322 added")
 			require.False(t, first.Replayed)
-			require.Equal(t, worker.Answer{Text: first.Text, Replayed: true}, second)
-			require.Equal(t, 1, b.effects(t, "s/4/call_1"))
+			require.Equal(t, worker.Answer{Text: first.Text, Entry: first.Entry, Replayed: true}, second)
+			require.Equal(t, []int64{first.Entry}, b.entries(t, write))
 
-			refused := certificate()
-			refused.Turn, refused.Args = 6, json.RawMessage(`{"user_id":"nobody","amount":50}`)
-			require.Equal(t, worker.Answer{Text: "Error: user not found"}, b.deliver(t, refused))
-			require.Equal(t, worker.Answer{Text: "Error: user not found", Replayed: true}, b.deliver(t, refused))
+			refused := delivery(t, 2)
+			require.Equal(t, worker.Answer{Text: refusal, Refused: true}, b.deliver(t, refused))
+			require.Equal(t, worker.Answer{Text: refusal, Refused: true, Replayed: true}, b.deliver(t, refused))
+			require.Empty(t, b.entries(t, refused))
 
-			reused := certificate()
+			reused := write
 			reused.Args = json.RawMessage(`{"user_id":"ines_marwick_204","amount":60}`)
-			require.Contains(t, b.deliver(t, reused).Error, "amount")
+			require.NotEmpty(t, b.deliver(t, reused).Error)
 
-			stranger := certificate()
+			stranger := write
 			stranger.Scope, stranger.Args = "airline/other", reused.Args
-			require.Contains(t, b.deliver(t, stranger).Text, "certificate_3221323", "another tenant's key is another key")
+			require.NotEqual(t, first.Entry, b.deliver(t, stranger).Entry, "another tenant's key is another key")
 			require.NoError(t, b.end())
 		})
 	}
@@ -126,14 +135,11 @@ func TestNaive(t *testing.T) {
 		t.Run(string(way), func(t *testing.T) {
 			t.Parallel()
 			b := setup(t, way, worker.Naive)
-			first, second := b.deliver(t, certificate()), b.deliver(t, certificate())
-			require.Contains(t, first.Text, "certificate_3221322")
-			require.Contains(t, second.Text, "certificate_3221323")
-			require.Equal(t, 2, b.effects(t, "s/4/call_1"))
-
-			refused := certificate()
-			refused.Args = json.RawMessage(`{"user_id":"nobody","amount":50}`)
-			require.Equal(t, worker.Answer{Text: "Error: user not found"}, b.deliver(t, refused))
+			write := delivery(t, 5)
+			first, second := b.deliver(t, write), b.deliver(t, write)
+			require.Equal(t, first.Text, second.Text)
+			require.Equal(t, []int64{first.Entry, second.Entry}, b.entries(t, write))
+			require.Equal(t, worker.Answer{Text: refusal, Refused: true}, b.deliver(t, delivery(t, 2)))
 			require.NoError(t, b.end())
 		})
 	}
@@ -145,15 +151,13 @@ func TestReads(t *testing.T) {
 		t.Run(string(way), func(t *testing.T) {
 			t.Parallel()
 			b := setup(t, way, worker.Dedup)
-			read := worker.Delivery{
-				Session: "s", ToolCallID: "call_1", Scope: "retail/demo", Domain: "retail",
-				Tool: "find_user_id_by_email", Args: json.RawMessage(`{"email":"mirela.fenn@post.example"}`),
-			}
-			require.Equal(t, worker.Answer{Text: "mirela_fenn_512"}, b.deliver(t, read))
-			read.Args = json.RawMessage(`{"email":"nobody@post.example"}`)
-			require.Equal(t, worker.Answer{Text: "Error: user not found"}, b.deliver(t, read))
-			read.Args = json.RawMessage(`{"email":"", "phone":""}`)
-			require.Contains(t, b.deliver(t, read).Error, "phone")
+			read := delivery(t, 0)
+			answer := b.deliver(t, read)
+			require.Contains(t, answer.Text, `"first_name": "Ines"`, "the recorded text as it is")
+			require.Equal(t, answer, b.deliver(t, read))
+			require.Empty(t, b.entries(t, read))
+			read.Ref = "another"
+			require.NotEmpty(t, b.deliver(t, read).Error)
 			read.Tool = "no_such_tool"
 			require.NotEmpty(t, b.deliver(t, read).Error)
 			require.NoError(t, b.end())
@@ -167,7 +171,7 @@ func TestServeBadInput(t *testing.T) {
 	for name, tt := range map[string]struct{ in, says string }{
 		"Empty":       {"", "reading the first line"},
 		"NoJSON":      {"hello\n", "reading the first line"},
-		"NoURL":       {`{"database_url":"postgres://:x:y","mode":"dedup","way":"registry"}`, "reading the database URL"},
+		"NoURL":       {`{"database_url":"postgres://:x:y","mode":"dedup","way":"registry","tools":{"airline":[]}}`, "reading the database URL"},
 		"UnknownMode": {`{"database_url":"postgres://127.0.0.1:1/d","mode":"other","way":"registry"}`, `unknown mode "other"`},
 		"UnknownWay":  {`{"database_url":"postgres://127.0.0.1:1/d","mode":"dedup","way":"pigeon"}`, `unknown way "pigeon"`},
 		"NoWay":       {`{"database_url":"postgres://127.0.0.1:1/d","mode":"dedup"}`, `unknown way ""`},

@@ -1,9 +1,0 @@
-package world_test
-
-import (
-	"testing"
-
-	"github.com/tooldedup/dedup/internal/pgtest"
-)
-
-func TestMain(m *testing.M) { pgtest.Main(m) }
