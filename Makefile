@@ -5,11 +5,11 @@ GO ?= go
 # The library and the doors to it, which `make test` tests, and the other modules of the workspace. The
 # campaigns of proof, which take longest, begin first.
 LIBRARY := . ./gormdedup ./mcpdedup ./oteldedup ./riverdedup
-OTHERS := ./proof ./bench ./cmd/dedup ./dedupvet ./dedupweb ./dedupweb/browsertest ./examples/external ./examples/failsafe ./examples/helpdesk ./examples/metrics ./examples/orm
+OTHERS := ./proof ./cmd/dedup ./dedupvet ./examples/external ./examples/failsafe ./examples/helpdesk ./examples/metrics ./examples/orm
 MODULES := $(LIBRARY) $(OTHERS)
 PACKAGES := $(MODULES:%=%/...)
 # Packages of the root module that test what tests, operators and documents are made of.
-WORKSHOP := ./docs ./external/model ./internal/citusdb ./internal/exit ./internal/inspect ./internal/npm ./internal/pgbouncer ./internal/pgserver ./internal/pgtest ./internal/process ./internal/promtool ./internal/recording ./internal/scratchdb
+WORKSHOP := ./dedupweb ./docs ./external/model ./internal/citusdb ./internal/exit ./internal/inspect ./internal/npm ./internal/pgbouncer ./internal/pgserver ./internal/pgtest ./internal/process ./internal/promtool ./internal/recording ./internal/scratchdb
 # Packages of the library that start no goroutine. The race detector makes their tests take
 # ten times as long; those of internal/contract run their code under it.
 PLAIN := ./internal/canon ./internal/sqllex
@@ -43,20 +43,20 @@ demo: ## Watch recorded agent sessions run under faults, without dedup and with 
 
 .PHONY: bench
 bench: redis ## Measure what a call costs, beside the bare transaction and the rivals
-	$(GO) run ./bench run --redis "$(REDIS)" $(BENCHFLAGS)
+	$(GO) run ./proof/bench run --redis "$(REDIS)" $(BENCHFLAGS)
 
 .PHONY: bench-check
-bench-check: ## Measure shortly and fail if a bound of bench/internal/run/bounds.go is broken
-	$(GO) run ./bench run --check
+bench-check: ## Measure shortly and fail if a bound of proof/bench/internal/run/bounds.go is broken
+	$(GO) run ./proof/bench run --check
 
 # Takes half an hour and 25 GB below TMPDIR: growth fills tables of 20 million records.
 MEASURED := .cache/bench
 .PHONY: bench-charts
 bench-charts: ## Measure anew what the charts in docs/ show, and draw them
 	@mkdir -p $(MEASURED)
-	$(GO) run ./bench run --delays 0 --clients 1,2,4,8,16,32 --ways textbook,do,look-first,statement --rounds 9 --json $(MEASURED)/clients.json
-	$(GO) run ./bench growth --json $(MEASURED)/growth.json
-	$(GO) run ./bench chart --growth $(MEASURED)/growth.json --clients $(MEASURED)/clients.json --out docs
+	$(GO) run ./proof/bench run --delays 0 --clients 1,2,4,8,16,32 --ways textbook,do,look-first,statement --rounds 9 --json $(MEASURED)/clients.json
+	$(GO) run ./proof/bench growth --json $(MEASURED)/growth.json
+	$(GO) run ./proof/bench chart --growth $(MEASURED)/growth.json --clients $(MEASURED)/clients.json --out docs
 
 # The long form takes about two and a half hours on two cores, and no load beside it. The
 # matrix is tried on PostgreSQL 13 to 18 where their programs can be had.
@@ -116,11 +116,11 @@ promtool:
 
 .PHONY: screenshots
 screenshots: ## Take the pictures of the console in docs/ anew
-	DEDUP_SCREENSHOTS="$(CURDIR)/docs" $(GO) test -count 1 -v -run TestLongConsole/Screenshots ./dedupweb/browsertest
+	DEDUP_SCREENSHOTS="$(CURDIR)/docs" $(GO) test -count 1 -v -run TestLongConsole/Screenshots ./proof/browsertest
 
 .PHONY: figures
 figures: ## Count the code and the way of a call, and compare with the goals
-	@$(GO) run ./bench figures
+	@$(GO) run ./proof/bench figures
 
 .PHONY: bench-once
 bench-once: ## Run every Go benchmark once, so that none rots

@@ -8,7 +8,6 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/stretchr/testify v1.12.1
 	github.com/tooldedup/dedup v0.1.0
-	github.com/tooldedup/dedup/dedupweb v0.1.0
 )
 
 require (

@@ -42,7 +42,7 @@ func TestLongInstall(t *testing.T) {
 
 	t.Run("Library", func(t *testing.T) {
 		t.Parallel()
-		downloaded := p.get(t, "", "", "/tool", "/tool/runner", "/httpdedup", "/deduptest", "/migrations")
+		downloaded := p.get(t, "", "", "/tool", "/tool/runner", "/httpdedup", "/deduptest", "/dedupweb", "/migrations")
 		require.Equal(t, []string{ // pgx and what pgx needs
 			"github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2",
 			library, "golang.org/x/sync", "golang.org/x/text",
@@ -71,13 +71,6 @@ func TestLongInstall(t *testing.T) {
 		require.NotContains(t, downloaded, "github.com/prometheus/client_golang")
 		require.NotContains(t, downloaded, "github.com/stretchr/testify")
 	})
-
-	t.Run("Console", func(t *testing.T) {
-		t.Parallel()
-		downloaded := p.get(t, "/dedupweb", "/dedupweb")
-		require.Contains(t, downloaded, "github.com/jackc/pgx/v5")
-		require.NotContains(t, downloaded, "github.com/stretchr/testify")
-	})
 }
 
 // proxy is a module proxy that has the modules of this checkout in the version that
@@ -93,7 +86,7 @@ func newProxy(t *testing.T) *proxy {
 	known := strings.Fields(output(t, exec.Command("go", "env", "GOMODCACHE", "GOPROXY")))
 	require.Len(t, known, 2)
 	p := &proxy{dir: t.TempDir(), version: string(required[1]), modules: known[0], next: known[1]}
-	for _, sub := range []string{"", "/gormdedup", "/mcpdedup", "/riverdedup", "/oteldedup", "/dedupweb", "/cmd/dedup", "/dedupvet"} {
+	for _, sub := range []string{"", "/gormdedup", "/mcpdedup", "/riverdedup", "/oteldedup", "/cmd/dedup", "/dedupvet"} {
 		p.add(t, library+sub, filepath.Join(checkout, sub))
 	}
 	return p

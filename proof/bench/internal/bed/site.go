@@ -1,0 +1,165 @@
+package bed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/proof/bench/internal/way"
+	"github.com/tooldedup/dedup/internal/scratchdb"
+)
+
+// A Site is a way's place on the bed, with calls made there that can be replayed.
+type Site struct {
+	Way   way.Way
+	Seeds []string // keys of calls that were made
+	// Pools lead to the way's databases.
+	Pools []*pgxpool.Pool
+
+	databases []*scratchdb.Database
+	direct    Line
+	first     atomic.Int64 // calls with new keys
+}
+
+// A Line has the addresses at which servers are reached: their own, or those of proxies.
+type Line struct{ Postgres, Redis string }
+
+// Line has the servers' own addresses.
+func (b *Bed) Line() (l Line) {
+	if u, err := url.Parse(b.URL); err == nil {
+		l.Postgres = u.Host
+	}
+	if b.Redis != nil {
+		l.Redis = b.Redis.Addr
+	}
+	return l
+}
+
+// Site makes the databases of a way. The error is [ErrNoRedis] where there is
+// none, and the way needs one.
+func (b *Bed) Site(ctx context.Context, w way.Way) (_ *Site, err error) {
+	if w.NeedsRedis && b.Redis == nil {
+		return nil, b.noRedis
+	}
+	s := &Site{Way: w, direct: b.Line()}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	for range w.Databases {
+		db, err := scratchdb.Create(ctx, b.URL, "bench_"+w.Name+"_")
+		if err != nil {
+			return nil, err
+		}
+		pool, err := pgxpool.New(ctx, db.URL)
+		if err != nil {
+			return nil, fmt.Errorf("connecting to database %s: %w", db.Name, err)
+		}
+		s.databases, s.Pools = append(s.databases, db), append(s.Pools, pool)
+	}
+	if _, err := s.Pools[0].Exec(ctx, way.Effects); err != nil {
+		return nil, fmt.Errorf("creating the table of effects: %w", err)
+	}
+	if w.Prepare != nil {
+		if err := w.Prepare(ctx, s.Pools[0]); err != nil {
+			return nil, fmt.Errorf("preparing %s: %w", w.Name, err)
+		}
+	}
+	return s, nil
+}
+
+// Close closes the connections of Pools.
+func (s *Site) Close() {
+	for _, pool := range s.Pools {
+		pool.Close()
+	}
+}
+
+// Drop closes the connections and removes the databases, which takes as long as a checkpoint does.
+func (s *Site) Drop(ctx context.Context) (err error) {
+	s.Close()
+	ctx = context.WithoutCancel(ctx) // what is measured may have been interrupted
+	for _, db := range s.databases {
+		err = errors.Join(err, db.Drop(ctx))
+	}
+	return err
+}
+
+// URL is that of the database which has the effects.
+func (s *Site) URL() string { return s.databases[0].URL }
+
+// Env is the way's environment for so many clients, without a proxy.
+func (s *Site) Env(clients int) way.Env { return s.EnvOver(s.direct, clients) }
+
+// EnvOver is the way's environment over a line.
+func (s *Site) EnvOver(line Line, clients int) way.Env {
+	env := way.Env{Redis: line.Redis, Clients: clients}
+	for _, db := range s.databases {
+		env.Postgres = append(env.Postgres, Via(db.URL, line.Postgres))
+	}
+	return env
+}
+
+// Via is the URL with another address.
+func Via(databaseURL, addr string) string {
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		return databaseURL
+	}
+	u.Host = addr
+	return u.String()
+}
+
+// NewKeys are those of one operation. They count as used.
+func (s *Site) NewKeys() []string {
+	keys := make([]string, s.Way.Batch)
+	for i := range keys {
+		keys[i] = dedup.NewKey()
+	}
+	s.first.Add(int64(len(keys)))
+	return keys
+}
+
+// Session opens the way for one client and closes it after do.
+func (s *Site) Session(ctx context.Context, env way.Env, do func(*way.Session) error) (err error) {
+	session, err := s.Way.Open(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, session.Close()) }()
+	return do(session)
+}
+
+// Seed makes at least so many calls, directly and one after another: many clients
+// would make tables grow by more pages than they fill.
+func (s *Site) Seed(ctx context.Context, calls int) error {
+	return s.Session(ctx, s.Env(1), func(session *way.Session) error {
+		for made := 0; made < calls; made += s.Way.Batch {
+			keys := s.NewKeys()
+			if err := session.Call(ctx, keys); err != nil {
+				return fmt.Errorf("seeding %s: %w", s.Way.Name, err)
+			}
+			s.Seeds = append(s.Seeds, keys...)
+		}
+		return nil
+	})
+}
+
+// Verify counts the effects: each key that was used has exactly one.
+func (s *Site) Verify(ctx context.Context) error {
+	var effects, keys int64
+	if err := s.Pools[0].QueryRow(ctx, `SELECT count(*), count(DISTINCT ref) FROM effects`).Scan(&effects, &keys); err != nil {
+		return fmt.Errorf("counting the effects of %s: %w", s.Way.Name, err)
+	}
+	if want := s.first.Load(); effects != want || keys != want {
+		return fmt.Errorf("%s: %d calls with new keys left %d effects of %d keys: what was measured is not what it claims to be",
+			s.Way.Name, want, effects, keys)
+	}
+	return nil
+}
