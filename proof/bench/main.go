@@ -1,5 +1,5 @@
 // Command bench measures what the library costs, beside the transaction without
-// it and what else people use. See `go run ./bench --help`.
+// it and what else people use. See `go run ./proof/bench --help`.
 package main
 
 import (
