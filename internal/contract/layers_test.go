@@ -35,7 +35,7 @@ var layers = map[string][]string{
 	"tool/runner": {".", "external", "internal/door", "tool"},
 	"httpdedup":   {".", "external", "internal/door", "internal/guard", "internal/table", "internal/wire", "tool"},
 	"sqldedup":    {".", "internal/guard", "internal/wire"},
-	"dedupweb":    {".", "external", "internal/inspect", "internal/table"},
+	"dedupweb":    {".", "external", "internal/door", "internal/inspect", "internal/table", "tool"},
 	"deduptest":   {".", "external", "internal/faultproxy", "internal/guard", "internal/process"},
 
 	// What the doors say alike.
