@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/proof/bench/internal/way"
 	"github.com/tooldedup/dedup/internal/scratchdb"
+	"github.com/tooldedup/dedup/proof/bench/internal/way"
 )
 
 // A Site is a way's place on the bed, with calls made there that can be replayed.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/proof/bench/internal/bed"
 	"github.com/tooldedup/dedup/proof/bench/internal/measure"
 	"github.com/tooldedup/dedup/proof/bench/internal/way"
-	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
 // counts say over how many operations costs are counted.

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/proof/bench/internal/bed"
 	"github.com/tooldedup/dedup/proof/bench/internal/measure"
 	"github.com/tooldedup/dedup/proof/bench/internal/way"
-	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/proof/bench/internal/bed"
 	"github.com/tooldedup/dedup/proof/bench/internal/measure"
 	"github.com/tooldedup/dedup/proof/bench/internal/way"
-	"github.com/tooldedup/dedup/external"
 )
 
 // RecoverOptions say what an outbox has to do.
