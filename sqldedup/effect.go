@@ -23,6 +23,9 @@ import (
 // back, they are undone with it, and so is a transaction that was committed inside it: an effect
 // that returns no error after that fails with an error that is [dedup.ErrInvalid].
 //
+// The Value method of an argument must not use the handle: it runs while the statement holds the
+// transaction, and would wait for itself.
+//
 // Both end with the effect. As elsewhere in database/sql, a result set that is still open is
 // closed then. Prepare costs no round trip: pgx prepares a statement when it is first run.
 type Handle interface{ *sql.Tx | *sql.DB }
