@@ -90,7 +90,7 @@ func (b *parts) send(part []*call) {
 			return
 		}
 		b.failuresLeft--
-		switch rest := part; {
+		switch {
 		case culprit >= 0:
 			b.send(part[:culprit])
 			b.alone = append(b.alone, part[culprit])
@@ -102,7 +102,7 @@ func (b *parts) send(part []*call) {
 			b.lookUp(part)
 			fallthrough
 		case v.kind == found:
-			if rest = b.undone(part); len(rest) < len(part) {
+			if rest := b.undone(part); len(rest) < len(part) {
 				part = rest
 				continue
 			}

@@ -29,7 +29,7 @@ type (
 
 	goldenTags struct {
 		Plain   int             `json:"a b-_.$%"`
-		Dash    int             `json:"-,"`
+		Dash    int             `json:"-,"` //nolint:staticcheck // the name "-" is what is tried
 		HTML    int             `json:"<x>&"`
 		Skipped int             `json:"-"`
 		String  int             `json:"string,string"`

@@ -53,11 +53,6 @@ func (s *shouted) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-type embedsMarshaler struct {
-	shouted
-	Lost int
-}
-
 type embedsMarshalerNamed struct {
 	Value shouted          `json:"value"`
 	Addr  netip.Addr       `json:"addr"`
@@ -292,7 +287,7 @@ func TestReplayIntoAnUnrelatedType(t *testing.T) {
 	fits(err)
 }
 
-type ownDecoding struct{ n int }
+type ownDecoding struct{ N int }
 
 func (*ownDecoding) UnmarshalJSON([]byte) error { return nil }
 

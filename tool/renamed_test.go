@@ -86,7 +86,7 @@ func TestRenamedToolAtOnce(t *testing.T) {
 		all.Go(func() {
 			inv := call([]string{"open", "open_ticket"}[i%2], "k", `{"title":"a"}`)
 			_, err := []*tool.Registry{before, after}[i%2].Invoke(t.Context(), inv)
-			require.NoError(t, err) //nolint:testifylint // the goroutine ends here
+			require.NoError(t, err)
 		})
 	}
 	all.Wait()

@@ -22,8 +22,8 @@ type (
 	noneByRef  struct{ n int }
 	appends    struct{ n int }
 	ring       struct {
-		*ring
-		n int
+		*ring //nolint:unused // a type that embeds itself
+		n     int
 	}
 )
 

@@ -49,8 +49,8 @@ func explore(t *testing.T, mixes ...orders.Mix) {
 	t.Helper()
 	const drawn, seed = 20, 1
 	theatre, err := orders.Open(t.Context(), pgtest.New(t).URL, orders.Bug{})
-	defer theatre.Close()
 	require.NoError(t, err)
+	defer theatre.Close()
 	for _, m := range mixes {
 		var count schedule.Count
 		if m.Faults != nil {

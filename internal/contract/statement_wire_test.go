@@ -1,7 +1,6 @@
 package contract_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -9,14 +8,6 @@ import (
 
 	"github.com/tooldedup/dedup"
 )
-
-// startStatement makes a call on a goroutine of its own.
-func startStatement(ctx context.Context, d *dedup.Deduper, c dedup.Call, stmt dedup.Statement) <-chan answered {
-	do := func(ctx context.Context, d *dedup.Deduper, c dedup.Call, _ dedup.Effect[ticket]) (dedup.Result[ticket], error) {
-		return dedup.DoStatement[ticket](ctx, d, c, stmt)
-	}
-	return startBy(do, ctx, d, c, nil)
-}
 
 // TestStatementIsPreparedOnce: what a connection does not know is prepared in one round trip.
 func TestStatementIsPreparedOnce(t *testing.T) {

@@ -72,8 +72,3 @@ func effectOf(c dedup.StatementCall) dedup.Effect[ticket] {
 
 // atRecord aims at the unit that commits a call's record.
 func atRecord(u faultproxy.Unit) bool { return u.Commits }
-
-// atRider aims at the unit in which statements ride.
-func atRider(u faultproxy.Unit) bool {
-	return len(u.Executes) > 0 && faultproxy.AtSQL("a twin of this call is in flight")(u)
-}

@@ -46,7 +46,6 @@ type life struct {
 // made is a call that was made.
 type made struct {
 	caller     int
-	way        string
 	begin, end int
 	told       Told
 	err        error

@@ -55,10 +55,10 @@ func plant(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score, b bug, f
 	}
 	defer func() { _ = db.Drop(ctx) }()
 	t, err := orders.Open(ctx, db.URL, b.Bug)
-	defer t.Close()
 	if err != nil {
 		return err
 	}
+	defer t.Close()
 	var sign *schedule.Wrong
 	count, a, err := play(ctx, p, t, b.mix, false, func(w *schedule.Wrong) bool {
 		if sign == nil {
@@ -109,11 +109,11 @@ func each(ctx context.Context, l *lab.Lab, mixes []orders.Mix, play func(context
 				}
 				defer func() { _ = db.Drop(ctx) }()
 				t, err := orders.Open(ctx, db.URL, orders.Bug{})
+				if err != nil {
+					return err
+				}
 				defer t.Close()
 				for m := range next {
-					if err != nil {
-						return err
-					}
 					a, err := play(ctx, t, m)
 					mu.Lock()
 					enter(m, a)
@@ -122,7 +122,7 @@ func each(ctx context.Context, l *lab.Lab, mixes []orders.Mix, play func(context
 						return err
 					}
 				}
-				return err
+				return nil
 			}()
 			if err != nil {
 				cancel(err)
