@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tooldedup/dedup"
 )
 
 // TestStatementIsPreparedOnce: what a connection does not know is prepared in one round trip.
