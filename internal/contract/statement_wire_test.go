@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 )
 
 // TestStatementIsPreparedOnce: what a connection does not know is prepared in one round trip.
