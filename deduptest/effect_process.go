@@ -2,8 +2,8 @@ package deduptest
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -82,9 +82,6 @@ func (p *instance) wait(ctx context.Context, call dedup.Call, n int) (r told) {
 	return r
 }
 
-// errKilled is what a process dies of.
-var errKilled = errors.New("deduptest: the process dies here, on purpose")
-
 // steps counts the attempts of a process, and ends it or has it stand still at a step.
 type steps struct {
 	mu       sync.Mutex
@@ -131,14 +128,15 @@ func (s *steps) sent() int {
 	return s.attempts
 }
 
-// dieAt ends the process at the next step of a kind. It reports afterwards whether that came.
+// dieAt ends the goroutine of the next step of a kind, as the death of the process would. It reports
+// afterwards whether that step came. A panic would not do: a tracer's panics are logged and passed over.
 func (s *steps) dieAt(step external.EventKind) (came func() bool) {
 	died := false
 	s.set(step, func() {
 		s.mu.Lock()
 		died = true
 		s.mu.Unlock()
-		panic(errKilled)
+		runtime.Goexit()
 	})
 	return func() bool {
 		s.set("", nil)
