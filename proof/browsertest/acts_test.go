@@ -2,6 +2,7 @@ package browsertest
 
 import (
 	"net/http"
+	"strconv"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -76,15 +77,22 @@ func testResolve(t *testing.T, b *browser) {
 		c := newConsole(t)
 		c.park(t, parked)
 		require.EqualValues(t, http.StatusOK, v.open(t, c.url+parked.page()))
-		v.press(t, `//summary`)
+		v.press(t, `//summary[text()="Say what became of it"]`)
 		require.NotContains(t, v.text(t), "Result")
 		v.press(t, `//input[@value="happened"]`)
-		v.fill(t, `[name=result]`, `{"id":"ch_1"}`)
+		require.Contains(t, eval[string](t, v, `document.querySelector("[name=result]").value`), `"id": ""`)
+		v.fill(t, `[name=result]`, `{"charge":"ch_1"}`)
 		const button = `//button[text()="Store the verdict"]`
 		v.press(t, button) // and no reason
 		require.Equal(t, external.Parked, c.operation(t, parked).State)
 
+		// A wrong one is refused, and the form keeps what was filled in.
 		v.fill(t, `[name=reason]`, "it is in the provider's list")
+		require.EqualValues(t, http.StatusBadRequest, v.click(t, button))
+		require.Contains(t, v.text(t), "not the tool's")
+		require.Equal(t, "it is in the provider's list", eval[string](t, v, `document.querySelector("[name=reason]").value`))
+		require.Equal(t, external.Parked, c.operation(t, parked).State)
+		v.fill(t, `[name=result]`, `{"id":"ch_1"}`)
 		require.EqualValues(t, http.StatusOK, v.click(t, button))
 		require.Equal(t, c.url+parked.page(), v.address(t))
 		require.Contains(t, v.text(t), `{"id":"ch_1"}`)
@@ -93,7 +101,9 @@ func testResolve(t *testing.T, b *browser) {
 		require.Equal(t, dedup.StateDone, c.state(t, parked))
 		v.open(t, c.url+"attention")
 		require.Contains(t, v.text(t), "Nothing needs attention")
-		require.Empty(t, v.reported())
+		reported := v.reported() // the browser's line of the refusal, and nothing else
+		require.Len(t, reported, 1)
+		require.Contains(t, reported[0], "400 (Bad Request)")
 	})
 }
 
@@ -109,9 +119,10 @@ func (b *tab) address(t *testing.T) string {
 	return eval[string](t, b, "location.href")
 }
 
-// fill types into an empty field.
+// fill types into a field, in place of what is there.
 func (b *tab) fill(t *testing.T, field, text string) {
 	t.Helper()
+	eval[any](t, b, "void (document.querySelector("+strconv.Quote(field)+").value = '')")
 	require.NoError(t, chromedp.Do(b.ctx, chromedp.SendKeys(chromedp.CSS(field), text)))
 }
 
