@@ -32,6 +32,11 @@ func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call
 	if tx == nil {
 		return Operation{}, &dedup.InvalidError{What: "call", Field: "tx", Missing: true, Reason: "must not be nil"}
 	}
+	if begins := guard.DeferredOf(tx); begins != nil { // the first statement in a BeginFunc
+		if err := begins.Begin(ctx); err != nil {
+			return Operation{}, h.x.declined(o, err)
+		}
+	}
 	// Past the guard of an effect of package dedup: what is sent here ends no transaction.
 	conn := guard.ConnOf(tx)
 	if conn == nil || conn.PgConn().TxStatus() != 'T' {

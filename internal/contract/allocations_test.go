@@ -28,7 +28,7 @@ func TestAllocations(t *testing.T) { //nolint:paralleltest // what others alloca
 		call func(c dedup.Call) error
 	}{
 		{"Do", 62, func(c dedup.Call) error { _, err := dedup.Do(ctx, f.d, c, e); return err }},
-		{"DoStatement", 86, func(c dedup.Call) error { _, err := dedup.DoStatement[ticket](ctx, f.d, c, insert); return err }},
+		{"DoStatement", 90, func(c dedup.Call) error { _, err := dedup.DoStatement[ticket](ctx, f.d, c, insert); return err }},
 		{"DoTx", 90, func(c dedup.Call) error {
 			return pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error { _, err := dedup.DoTx(ctx, f.d, tx, c, e); return err })
 		}},

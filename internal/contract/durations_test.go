@@ -286,6 +286,8 @@ func TestEveryDurationIsTried(t *testing.T) {
 		"dedup.Retention.Result", "dedup.Retention.Tombstone", "dedup.RetryPolicy.BaseDelay", "dedup.RetryPolicy.MaxDelay", "dedup.SweeperOptions.Interval",
 		"external.Options.Lease", "external.Tool.KeyKept", "external.Tool.Settles", "external.Tool.Timeout",
 		"httpdedup.Options.MaxWait", "httpdedup.Options.RetryAfter",
+		// the least age of what a page lists, which any duration may be
+		"external.List.OlderThan",
 		"tool.Invocation.MaxWait", "tool.Tool.MaxWait",
 		// handed on as external's
 		"deduptest.Effect.Lease", "tool.ExternalTool.MaxWait",

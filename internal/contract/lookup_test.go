@@ -142,7 +142,7 @@ func TestLookupIsReadCommitted(t *testing.T) {
 	require.Equal(t, 1, seen.RoundTrips)
 	require.Equal(t, "begin isolation level read committed", seen.Statements[0])
 	require.Contains(t, seen.Statements[1], "pg_try_advisory_xact_lock_shared")
-	require.Contains(t, seen.Statements[2], "SELECT fingerprint")
+	require.Contains(t, seen.Statements[2], "encode(fingerprint")
 	require.Equal(t, "rollback", seen.Statements[3])
 }
 

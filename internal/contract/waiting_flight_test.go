@@ -145,7 +145,7 @@ func TestFlightOfAnOlderAnswer(t *testing.T) {
 func TestFlightAnswersAreNotOlder(t *testing.T) {
 	t.Parallel()
 
-	looked := faultproxy.AtSQL("SELECT fingerprint")
+	looked := faultproxy.AtSQL("encode(fingerprint")
 	for name, do := range map[string]way{"Do": byDo, "Statement": byStatement} {
 		for _, c := range []struct {
 			name string
