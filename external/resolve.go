@@ -9,8 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // Verdict is what a person says became of a parked operation. Its reason is kept in the
@@ -190,11 +193,26 @@ func (x *Tools) store(ctx context.Context, op Operation, v Verdict) (*row, error
 		sql, args = x.sql.cleared, []any{op.Scope, op.Tool, op.Key, op.Fence, v.reason, op.Twice}
 		audited = append(slices.Clip(args), v.actor, string(op.State))
 	}
-	changed, err := one(x.rows(ctx, sql.audited, audited...))
+	changed, err := one(x.rowsInTx(ctx, sql.audited, audited...))
 	if table.CannotAudit(err) {
-		changed, err = one(x.rows(ctx, sql.plain, args...))
+		changed, err = one(x.rowsInTx(ctx, sql.plain, args...))
 	}
 	return changed, table.MayNotAudit(err)
+}
+
+// rowsInTx is rows for a statement that may wait for somebody else's lock: the end of ctx cancels it on the server, and
+// not its COMMIT.
+func (x *Tools) rowsInTx(ctx context.Context, sql string, args ...any) (all []*row, err error) {
+	conn, err := wire.Acquire(ctx, x.pool)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	err = wire.InTx(ctx, conn.Conn(), pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, x.d.Options().CommitTimeout, func(tx pgx.Tx) (err error) {
+		all, err = collect(tx.Query(ctx, sql, args...))
+		return err
+	})
+	return all, err
 }
 
 // carryOut does what a person has said, or what an earlier act could not record.

@@ -51,8 +51,8 @@ func TestParkedPrints(t *testing.T) {
 	out := b.dedup(t, "parked").out
 	require.Contains(t, out, "\n  twice         ch_2 ch_3\n")
 	require.Contains(t, out, `acme pay 'it'\''s order 7; rm'`+"\n")
-	require.Contains(t, out, "  ref           ch�\n")
-	require.Contains(t, out, "  note          red �[31m and a line\n")
+	require.Contains(t, out, `  ref           ch\u202e`+"\n")
+	require.Contains(t, out, `  note          red \x1b[31m and a line`+"\n")
 
 	// docs/external.md says how to take it off the list.
 	got := b.dedup(t, "resolve", "acme", "pay", "t", "--fence", "1", "--cleared", "--reason", "both are refunded")
