@@ -212,7 +212,7 @@ func TestBeginFuncSettings(t *testing.T) {
 // TestSilentFunction is TestSilentEffect for BeginFunc.
 func TestSilentFunction(t *testing.T) {
 	t.Parallel()
-	ctx, f := plain.setup(t, &dedup.Options{IdleTimeout: 20 * time.Millisecond})
+	ctx, f := plain.setup(t, &dedup.Options{IdleTimeout: time.Second}) // longer than a slow machine needs between two statements
 	for name, then := range map[string]func(tx pgx.Tx) error{
 		"Commits":  func(pgx.Tx) error { return nil },
 		"GoesOn":   func(tx pgx.Tx) error { return beside(ctx, tx) },
