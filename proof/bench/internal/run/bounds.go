@@ -56,10 +56,10 @@ var allBounds = []bound{
 	{way: "look-first", kind: Replay, figure: roundTrips, least: 1, most: 1},
 	{way: "look-first", kind: Replay, figure: walBytes, most: nothing},
 
-	// With a second round trip it could not be above 1.5.
-	{way: "statement", kind: First, figure: medianRatio, load: Load{near, 1}, least: 1.6},
-	{way: "statement", kind: First, figure: ratio, load: Load{0, 16}, least: 0.7},
-	{way: "statement", kind: First, figure: roundTrips, least: 1, most: 1},
+	// With a third round trip it could not be above 1.
+	{way: "statement", kind: First, figure: medianRatio, load: Load{near, 1}, least: 1.2},
+	{way: "statement", kind: First, figure: ratio, load: Load{0, 16}, least: 0.5},
+	{way: "statement", kind: First, figure: roundTrips, least: 2, most: 2},
 	{way: "statement", kind: First, figure: walBytes, most: 700},
 	{way: "statement", kind: First, figure: storedBytes, most: 350},
 	{way: "statement", kind: Replay, figure: walBytes, most: nothing},
