@@ -57,7 +57,7 @@ var allBounds = []bound{
 	{way: "look-first", kind: Replay, figure: walBytes, most: nothing},
 
 	// With a third round trip it could not be above 1.
-	{way: "statement", kind: First, figure: medianRatio, load: Load{near, 1}, least: 1.2},
+	{way: "statement", kind: First, figure: medianRatio, load: Load{near, 1}, least: 1.35},
 	{way: "statement", kind: First, figure: ratio, load: Load{0, 16}, least: 0.5},
 	{way: "statement", kind: First, figure: roundTrips, least: 2, most: 2},
 	{way: "statement", kind: First, figure: walBytes, most: 700},
