@@ -156,6 +156,11 @@ func (f *finder) addCallersTx(call *ssa.CallCommon) {
 				follow(given)
 			}
 		}
+		if call, ok := v.(*ssa.Call); ok { // a wrapper that the caller's function has made of it
+			for _, arg := range code.Args(&call.Call) {
+				follow(unconverted(arg))
+			}
+		}
 		holds := func(t types.Type) bool { return api.IsForeign(t) || api.IsHandle(t) }
 		if holds(v.Type()) || holds(api.Elem(v.Type())) {
 			found[v] = true
