@@ -94,15 +94,7 @@ func (o *orms) throughTheDB(ctx context.Context, tx pgx.Tx, old *ent.Note, note 
 	})
 }
 
-// wrapped is a transaction of gorm's with what else its owner knows of it.
-type wrapped struct {
-	gorm.ConnPool
-	name string
-}
-
-func wrap(tx *gorm.DB) sqldedup.Tx { return wrapped{tx.Statement.ConnPool, "x"} }
-
-func (o *orms) throughTheCallers(ctx context.Context, call dedup.Call, note any, then func(*gorm.DB) error) error {
+func (o *orms) throughTheCallers(ctx context.Context, call dedup.Call, note any) error {
 	o.gorm.Transaction(func(tx *gorm.DB) error {
 		_, err := sqldedup.DoTx(ctx, o.d, tx.Statement.ConnPool, call, func(ctx context.Context) (int, error) {
 			return 1, tx.WithContext(ctx).Create(note).Error
@@ -113,12 +105,6 @@ func (o *orms) throughTheCallers(ctx context.Context, call dedup.Call, note any,
 		_, err := sqldedup.DoTx(ctx, o.d, tx.Tx, call, func(ctx context.Context) (int, error) {
 			_, err := tx.NewInsert().Model(note).Exec(ctx)
 			return 1, err
-		})
-		return err
-	})
-	o.gorm.Transaction(func(tx *gorm.DB) error {
-		_, err := sqldedup.DoTx(ctx, o.d, wrap(tx), call, func(ctx context.Context) (int, error) {
-			return 1, then(tx.WithContext(ctx))
 		})
 		return err
 	})
