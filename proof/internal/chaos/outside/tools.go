@@ -71,11 +71,11 @@ func (c *caller) earlier() bool { return c.Arm.Releases && c.Number == 0 && !c.C
 
 // write notes what was done, and adds to a row that somebody may have locked.
 func (c *caller) write(ctx context.Context, tx pgx.Tx, tool, kind string, op int, ref string) error {
+	exec := tx.Exec
 	if c.Arm.Control == writesBeside {
-		if _, err := c.client.Pool.Exec(ctx, insertLocal, tool, kind, op, ref); err != nil {
-			return err
-		}
-	} else if err := note(ctx, tx, tool, kind, op, ref); err != nil {
+		exec = c.client.Pool.Exec
+	}
+	if _, err := exec(ctx, insertLocal, tool, kind, op, ref); err != nil {
 		return err
 	}
 	if !c.Arm.Locks {
