@@ -61,9 +61,7 @@ func Example() {
 	// applied 00001_orders.sql
 	// applied 00002_orders_paid.sql
 	// applied 00001_tool_dedup.sql
-	// applied 00003_tool_effect.sql
-	// applied 00004_tool_dedup_audit.sql
-	// applied 00005_tool_dedup_stat.sql
+	// applied 00002_tool_effect.sql
 	// the schema is sound
 }
 

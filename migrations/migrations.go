@@ -10,7 +10,7 @@
 //
 // with `dedup migrate up`, or as the plain SQL that [SQL] returns and
 // `dedup migrate print` prints. All objects are created unqualified, in the
-// first schema of the connection's search_path. There is no migration 2 any more.
+// first schema of the connection's search_path.
 //
 // An application calls [Check] when it starts.
 package migrations

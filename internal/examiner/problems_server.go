@@ -51,16 +51,16 @@ func absenceProblems() []problem {
 		what: Missing("{table}") + " in database {database}",
 		fix:  "run `dedup migrate up`, or apply migrations.FS with the application's goose or the output of `dedup migrate print`",
 	}, {
-		// Goose would stumble over the table.
+		// Goose has recorded nothing, or only a part was restored: only the operator knows which.
 		name: "migrations_pending", of: ofDedup, needs: versions,
 		from: `WHERE NOT ` + recorded,
 		what: "{table} is there, but {schema}." + VersionTable + " does not record the migration that makes it: the schema is applied by half, or by other means than goose",
 		fix:  "if it is applied by other means, drop {schema}." + VersionTable + "; otherwise drop or restore both",
 	}, {
 		name: "migrations_pending", of: ofDedup, needs: versions,
-		columns: `(SELECT string_agg(m.version, ', ' ORDER BY m.version::bigint)
-                     FROM wanted w, json_array_elements_text(w.versions) AS m (version)
-                    WHERE m.version::bigint NOT IN (SELECT version FROM applied)) AS pending`,
+		columns: `(SELECT string_agg(m.version::text, ', ' ORDER BY m.version)
+                     FROM (SELECT DISTINCT json_array_elements_text(w.versions)::bigint AS version FROM wanted w) AS m
+                    WHERE m.version NOT IN (SELECT version FROM applied)) AS pending`,
 		from: `WHERE ` + recorded + ` AND EXISTS (
            SELECT FROM wanted w, json_array_elements_text(w.versions) AS m (version) WHERE m.version::bigint NOT IN (SELECT version FROM applied))`,
 		what: "the schema is applied by half: {schema}." + VersionTable + " does not record migration {pending}",
@@ -108,7 +108,7 @@ func optionalProblems() []problem {
 		columns: `w.optional, w."table", w.without,
        CASE WHEN r.oid IS NULL THEN '' ELSE 'rename or drop it; then ' END ||
        CASE WHEN ` + made + ` THEN 'run ` + "`dedup migrate up --recreate`" + `'
-            ELSE 'run ` + "`dedup migrate up`" + `; where the schema is applied by other means than goose, apply ' || w.file || ' of ` + "`dedup migrate print`" + `' END AS fix`,
+            ELSE 'run ` + "`dedup migrate up`" + `; if the schema is applied by other means than goose, apply the output of ` + "`dedup migrate print`" + ` again' END AS fix`,
 		from: `FROM wanted w LEFT JOIN relation r ON r.bare = w.bare
  WHERE w.optional IS NOT NULL AND (r.oid IS NULL OR r.relkind NOT IN ('r', 'p'))
    AND (r.oid IS NOT NULL OR ` + made + ` OR NOT EXISTS (SELECT FROM applied))`,

@@ -143,7 +143,7 @@ WITH RECURSIVE names AS (
      WHERE nspname = $1::text
 ), wanted AS (
     SELECT *, format('%I.%I', $1::text, bare) AS "table"
-      FROM json_to_recordset($2::json) AS w (bare text, optional text, versions json, file text, privileges text, key text, key_columns text, key_ddl text, without text, other_key text, columns json)
+      FROM json_to_recordset($2::json) AS w (bare text, optional text, versions json, privileges text, key text, key_columns text, key_ddl text, without text, other_key text, columns json)
 ), relation AS (
     SELECT w.*, c.oid, c.relkind, c.relpersistence
       FROM wanted w

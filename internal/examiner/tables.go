@@ -57,7 +57,7 @@ func dedupTable() Table {
 // programs those are.
 func optionalTables() []Table {
 	return []Table{{
-		Name: "tool_effect", Migrations: []int64{3},
+		Name: "tool_effect", Migrations: []int64{2},
 		columns: `
 			scope text COLLATE "C", tool text COLLATE "C", key text COLLATE "C", state text COLLATE "C", fence bigint,
 			due_at timestamp with time zone NULL, sent_at timestamp with time zone NULL, sent_until timestamp with time zone NULL,
@@ -69,7 +69,7 @@ func optionalTables() []Table {
 		otherKey: "effects outside of the database may happen twice",
 		optional: "effect",
 	}, {
-		Name: "tool_dedup_audit", Migrations: []int64{4},
+		Name: "tool_dedup_audit", Migrations: []int64{1},
 		columns: `
 			at timestamp with time zone, id uuid, actor text, role text, action text COLLATE "C", scope text COLLATE "C",
 			tool text COLLATE "C", key text COLLATE "C", outcome text COLLATE "C", created_at timestamp with time zone, reason text`,
@@ -77,7 +77,7 @@ func optionalTables() []Table {
 		without: "nobody can read who freed a record, or which are broken", otherKey: "its lines may not be written",
 		optional: "audit", warning: true,
 	}, {
-		Name: "tool_dedup_stat", Migrations: []int64{5},
+		Name: "tool_dedup_stat", Migrations: []int64{1},
 		columns: `
 			at timestamp with time zone, instance text COLLATE "C", tool text COLLATE "C", outcome text COLLATE "C", calls bigint,
 			seconds double precision, waited double precision`,
@@ -87,15 +87,12 @@ func optionalTables() []Table {
 	}}
 }
 
-// File is the file of the migration that makes the table.
-func (e Table) File() string { return fmt.Sprintf("%05d_%s.sql", e.Migrations[0], e.Name) }
-
 // tablesJSON are tables as the server is asked for them.
 func tablesJSON(tables ...Table) string {
 	var all []map[string]any
 	for _, t := range tables {
 		w := map[string]any{
-			"bare": t.Name, "versions": t.Migrations, "file": t.File(), "without": t.without, "other_key": t.otherKey,
+			"bare": t.Name, "versions": t.Migrations, "without": t.without, "other_key": t.otherKey,
 			"privileges": t.privileges, "key": t.key, "key_columns": strings.Join(slices.Sorted(strings.SplitSeq(t.key, ", ")), ", "),
 			"key_ddl": fmt.Sprintf("CONSTRAINT %s_pkey PRIMARY KEY (%s)%s", t.Name, t.key, t.with), "columns": columns(t.columns),
 		}

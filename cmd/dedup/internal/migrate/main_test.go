@@ -85,3 +85,10 @@ func (b *bundle) relations(t *testing.T) []string {
 	require.NoError(t, err)
 	return names
 }
+
+// records returns the number of rows in tool_dedup.
+func (b *bundle) records(t *testing.T) (n int) {
+	t.Helper()
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM tool_dedup`).Scan(&n))
+	return n
+}

@@ -4,7 +4,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -79,37 +82,50 @@ func (s *schema) up(cmd *cobra.Command) error {
 	return nil
 }
 
-// settleDropped makes goose forget the migrations whose table was dropped, so that
-// it applies them again. Without --recreate such a table is an error.
+// settleDropped handles tables that were dropped although goose has recorded their migration: goose
+// would not make them again. With --recreate it deletes the record of that migration, so that goose
+// applies it again, and the migration makes the tables that are missing. Without --recreate a
+// dropped table is an error.
 func (s *schema) settleDropped(cmd *cobra.Command) error {
-	// Who applies the migration again records it in the transaction that makes the table, so that
-	// of several at once none forgets it after that.
-	do := `SELECT version_id FROM ` + migrations.VersionTable + dropped
-	if s.recreate {
-		do = `DELETE FROM ` + migrations.VersionTable + dropped + ` RETURNING version_id`
-	}
+	made := map[int64][]string{} // the tables of each migration
 	for _, t := range examiner.Tables() {
-		name := pgx.Identifier{s.Schema, t.Name}.Sanitize()
 		for _, version := range t.Migrations {
-			err := s.db.QueryRowContext(cmd.Context(), do, version, s.Schema, t.Name).Scan(&version)
-			switch {
-			case errors.Is(err, sql.ErrNoRows):
-			case err != nil:
-				return fmt.Errorf("looking for %s: %w", t.Name, err)
-			case !s.recreate:
-				return fmt.Errorf("there is no table %s, although %s records migration %d, which makes it: restore it, or make it anew, empty, with `dedup migrate up --recreate`",
-					name, migrations.VersionTable, version)
-			default:
-				say(cmd, "%s was dropped and is made anew, empty", name)
+			made[version] = append(made[version], t.Name)
+		}
+	}
+	do := `SELECT dropped.names FROM ` + migrations.VersionTable + `, ` + dropped
+	if s.recreate {
+		do = `DELETE FROM ` + migrations.VersionTable + ` USING ` + dropped + ` RETURNING dropped.names`
+	}
+	for _, version := range slices.Sorted(maps.Keys(made)) {
+		var names string
+		err := s.db.QueryRowContext(cmd.Context(), do, version, s.Schema, made[version]).Scan(&names)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("looking for the tables of migration %d: %w", version, err)
+		}
+		for bare := range strings.SplitSeq(names, ",") {
+			name := pgx.Identifier{s.Schema, bare}.Sanitize()
+			if !s.recreate {
+				return fmt.Errorf("%s, although %s records migration %d, which makes it; restore the table, or run `dedup migrate up --recreate` to make it again, empty",
+					examiner.Missing(name), migrations.VersionTable, version)
 			}
+			say(cmd, "%s was dropped and is made again, empty", name)
 		}
 	}
 	return nil
 }
 
-// dropped is the condition of a migration that is recorded, and whose table is not there.
-const dropped = `
- WHERE version_id = $1::bigint AND is_applied AND to_regclass(format('%I.%I', $2::text, $3::text)) IS NULL`
+// dropped selects the names of those tables $3 of migration $1 that are missing in schema $2, if the
+// migration is recorded and any are. The condition is part of the DELETE: another process that
+// applies the migration again makes its tables and records it in one transaction.
+const dropped = `(
+    SELECT string_agg(name, ',') AS names
+      FROM unnest($3::text[]) AS name
+     WHERE to_regclass(format('%I.%I', $2::text, name)) IS NULL) AS dropped
+ WHERE version_id = $1::bigint AND is_applied AND dropped.names IS NOT NULL`
 
 // place places the tables, all or none.
 func (s *schema) place(cmd *cobra.Command) error {
