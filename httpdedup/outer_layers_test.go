@@ -111,12 +111,12 @@ func TestAnyHost(t *testing.T) {
 	require.True(t, s.post(t, "k1", body, at("shop-b.example")).replayed())
 }
 
-// The README puts authentication around the middleware: a replay is sent without the handler.
+// The guide puts authentication around the middleware: a replay is sent without the handler.
 func TestAuthenticationIsAround(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../README.md")
+	guide, err := os.ReadFile("../docs/guide.md")
 	require.NoError(t, err)
 	for _, layers := range []string{`authenticated(guard.Wrap("create_ticket", `, `authenticated(guard.Operations())`} {
-		require.True(t, strings.Contains(string(readme), layers), "README.md lacks %s", layers) //nolint:testifylint // which would print all of it
+		require.True(t, strings.Contains(string(guide), layers), "docs/guide.md lacks %s", layers) //nolint:testifylint // which would print all of it
 	}
 }

@@ -37,7 +37,7 @@ func createTicket(ctx context.Context, tx pgx.Tx, in TicketIn) (out Ticket, err 
 	return out, err
 }
 
-// newHandler returns one handler for both doors. verify says whose a bearer token is.
+// newHandler returns one handler for both doors. verify returns the user of a bearer token.
 func newHandler(pool *pgxpool.Pool, verify auth.TokenVerifier) (http.Handler, error) {
 	d, err := dedup.New(pool, nil)
 	if err != nil {
@@ -68,11 +68,11 @@ func newHandler(pool *pgxpool.Pool, verify auth.TokenVerifier) (http.Handler, er
 	return auth.RequireBearerToken(verify, nil)(mux), nil
 }
 
-// TestTwoDoors runs the program of docs/doors.md: a call over HTTP and the same one over MCP are
+// TestTwoDoors runs the handler of docs/guide.md: a call over HTTP and the same one over MCP are
 // one, with a key and with a turn.
 func TestTwoDoors(t *testing.T) {
 	t.Parallel()
-	document, err := os.ReadFile("../docs/doors.md")
+	document, err := os.ReadFile("../docs/guide.md")
 	require.NoError(t, err)
 	code, err := os.ReadFile("two_doors_test.go")
 	require.NoError(t, err)

@@ -13,11 +13,11 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// TestDocs holds docs/sql.md to what runs here: its program is that of start/, and each line of the
-// other blocks that need an ORM stands in an example.
+// TestDocs holds docs/guide.md to what runs here: its program with gorm is that of start/, and each line
+// of the other block that needs gorm stands in an example.
 func TestDocs(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/sql.md")
+	page, err := os.ReadFile("../../docs/guide.md")
 	require.NoError(t, err)
 	files, err := filepath.Glob("*_test.go")
 	require.NoError(t, err)
@@ -32,17 +32,17 @@ func TestDocs(t *testing.T) {
 	program, err := os.ReadFile("start/main.go")
 	require.NoError(t, err)
 	blocks := regexp.MustCompile(`(?s)~~~go\n(.*?)~~~`).FindAllStringSubmatch(string(page), -1)
-	require.Len(t, blocks, 3)
+	require.Len(t, blocks, 2)
 	_, program2, _ := strings.Cut(string(program), "\n") // without the comment
 	require.Equal(t, program2, blocks[0][1])
 	for _, block := range blocks[1:] {
 		for line := range strings.Lines(block[1]) {
-			require.True(t, lines[strings.TrimSpace(line)], "docs/sql.md has a line that stands in no example: %s", line)
+			require.True(t, lines[strings.TrimSpace(line)], "docs/guide.md has a line that stands in no example: %s", line)
 		}
 	}
 }
 
-// TestStart runs the program of docs/sql.md twice.
+// TestStart runs the program of docs/guide.md twice.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

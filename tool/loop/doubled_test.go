@@ -16,11 +16,11 @@ import (
 	"github.com/tooldedup/dedup/tool/loop"
 )
 
-// TestWhatDoubledYourWrite holds each row of the table of docs/tools.md: the cause happens twice, and the
+// TestWhatDoubledYourWrite holds each row of the table of README.md: the cause happens twice, and the
 // effect once.
 func TestWhatDoubledYourWrite(t *testing.T) {
 	t.Parallel()
-	document, err := os.ReadFile("../../docs/tools.md")
+	document, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
 	a := setup(t, nil)
 	type tagged struct {
@@ -42,7 +42,7 @@ func TestWhatDoubledYourWrite(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for cause, happen := range map[string]func(t *testing.T, scope string, time int){
-		"the client retried": func(t *testing.T, scope string, _ int) {
+		"a client or agent retried after a lost answer": func(t *testing.T, scope string, _ int) {
 			invoke(t, tool.Invocation{Scope: scope, Key: "the client's", Tool: "add", Args: args})
 		},
 		"the queue delivered again": func(t *testing.T, scope string, _ int) {
@@ -62,7 +62,7 @@ func TestWhatDoubledYourWrite(t *testing.T) {
 			_, err = run.Call(t.Context(), "add", id, args)
 			require.NoError(t, err)
 		},
-		"two workers ran it at once": func(t *testing.T, scope string, _ int) {
+		"two workers raced": func(t *testing.T, scope string, _ int) {
 			var all sync.WaitGroup
 			for range 2 {
 				all.Go(func() {
@@ -79,7 +79,7 @@ func TestWhatDoubledYourWrite(t *testing.T) {
 				require.NoError(t, o.Err)
 			}
 		},
-		"the model planned again, and the arguments name the intent": func(t *testing.T, scope string, time int) {
+		"the model planned again, and an argument names the intent": func(t *testing.T, scope string, time int) {
 			invoke(t, tool.Invocation{Scope: scope, Session: "17/5", Turn: time, CallID: fmt.Sprint("call_", time), Tool: "tagged", Args: json.RawMessage(fmt.Sprintf(`{"what":"a","note":"try %d"}`, time))})
 		},
 		"the model planned again, and a plan exists": func(t *testing.T, scope string, time int) {

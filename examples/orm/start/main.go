@@ -1,4 +1,4 @@
-// The program of docs/sql.md: run it twice.
+// The program with gorm of docs/guide.md: run it twice.
 package main
 
 import (
