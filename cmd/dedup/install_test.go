@@ -31,7 +31,7 @@ func TestLongInstall(t *testing.T) {
 		t.Parallel()
 		bin := p.install(t, "/cmd/dedup")
 		require.Equal(t, "dedup version "+p.version+"\n", output(t, exec.Command(filepath.Join(bin, "dedup"), "--version")))
-		require.Contains(t, output(t, exec.Command(filepath.Join(bin, "dedup"), "migrate", "print")), "CREATE TABLE tool_dedup")
+		require.Contains(t, output(t, exec.Command(filepath.Join(bin, "dedup"), "migrate", "print")), "CREATE TABLE IF NOT EXISTS tool_dedup (")
 	})
 
 	t.Run("VetTool", func(t *testing.T) {
