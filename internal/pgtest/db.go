@@ -14,8 +14,9 @@ import (
 	"github.com/tooldedup/dedup/internal/scratchdb"
 )
 
-// dropWait bounds dropping a database.
-const dropWait = 30 * time.Second
+// dropWait bounds dropping a database. It is long: on a busy server, and on the nodes of a Citus
+// cluster, a DROP DATABASE waits for checkpoints and for other sessions.
+const dropWait = 10 * time.Minute
 
 // A DB is a database of a test.
 type DB struct {

@@ -159,10 +159,14 @@ func Exec(ctx context.Context, at, sql string) error {
 	})
 }
 
-// Patiently runs a CREATE or DROP DATABASE, and again for half a minute while somebody is connected
-// to the source or to the database, beyond the five seconds that the server waits by itself.
+// patience is how long Patiently tries. A busy server takes long to end sessions, and a clean-up
+// that gives up leaves the database behind.
+const patience = 5 * time.Minute
+
+// Patiently runs a CREATE or DROP DATABASE, and runs it again while the template or the database has
+// other connections. The server itself waits five seconds for them.
 func Patiently(ctx context.Context, run func() error) error {
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		err := run()
 		var pgErr *pgconn.PgError
 		if err == nil || !errors.As(err, &pgErr) || pgErr.Code != objectInUse || time.Now().After(deadline) {
@@ -176,7 +180,7 @@ func Patiently(ctx context.Context, run func() error) error {
 	}
 }
 
-// objectInUse is the SQLSTATE of either.
+// objectInUse is the SQLSTATE of both statements if there are other connections.
 const objectInUse = "55006"
 
 func quoted(name string) string { return pgx.Identifier{name}.Sanitize() }
