@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/zip"
+	"debug/elf"
 	"io"
 	"io/fs"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +34,23 @@ func TestLongInstall(t *testing.T) {
 		bin := p.install(t, "/cmd/dedup")
 		require.Equal(t, "dedup version "+p.version+"\n", output(t, exec.Command(filepath.Join(bin, "dedup"), "--version")))
 		require.Contains(t, output(t, exec.Command(filepath.Join(bin, "dedup"), "migrate", "print")), "CREATE TABLE IF NOT EXISTS tool_dedup (")
+	})
+
+	// An image FROM scratch has no dynamic linker.
+	t.Run("Image", func(t *testing.T) {
+		t.Parallel()
+		run, _ := p.command(t)
+		cmd := run()
+		build := between(t, dockerfile(t), "\nRUN ", "\n")
+		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", strings.ReplaceAll(build, "GOBIN=/out", "GOBIN=$PWD")}
+		cmd.Env = append(cmd.Env, "GOOS=linux", "GOARCH="+runtime.GOARCH, "VERSION="+p.version)
+		output(t, cmd)
+		program, err := elf.Open(filepath.Join(cmd.Dir, "dedup"))
+		require.NoError(t, err)
+		defer program.Close()
+		for _, segment := range program.Progs {
+			require.NotEqual(t, elf.PT_INTERP, segment.Type)
+		}
 	})
 
 	t.Run("VetTool", func(t *testing.T) {
@@ -86,10 +105,53 @@ func newProxy(t *testing.T) *proxy {
 	known := strings.Fields(output(t, exec.Command("go", "env", "GOMODCACHE", "GOPROXY")))
 	require.Len(t, known, 2)
 	p := &proxy{dir: t.TempDir(), version: string(required[1]), modules: known[0], next: known[1]}
-	for _, sub := range []string{"", "/gormdedup", "/mcpdedup", "/riverdedup", "/oteldedup", "/cmd/dedup", "/dedupvet"} {
+	for _, sub := range released(t) {
 		p.add(t, library+sub, filepath.Join(checkout, sub))
 	}
 	return p
+}
+
+// released returns the folders of the modules that users get: those of go.work without examples
+// and proof. The folder of the root module is "".
+func released(t *testing.T) (folders []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(checkout, "go.work"))
+	require.NoError(t, err)
+	for _, use := range regexp.MustCompile(`(?m)^\t\.(/?\S*)$`).FindAllStringSubmatch(string(text), -1) {
+		if use[1] != "/proof" && !strings.HasPrefix(use[1], "/examples") {
+			folders = append(folders, use[1])
+		}
+	}
+	require.Contains(t, folders, "")
+	return folders
+}
+
+// TestReleaseTagsEveryModule: the recipe tags every module that users get, each behind the modules
+// that it requires, and the command last: its tag starts the workflow.
+func TestReleaseTagsEveryModule(t *testing.T) {
+	t.Parallel()
+
+	text, err := os.ReadFile(filepath.Join(checkout, "RELEASE.md"))
+	require.NoError(t, err)
+	list := strings.Fields(between(t, string(text), "for module in ", ";"))
+	var tagged []string
+	for _, module := range list {
+		folder := "/" + strings.TrimSuffix(module, "/")
+		if module == "''" {
+			folder = ""
+		}
+		mod, err := os.ReadFile(filepath.Join(checkout, folder, "go.mod"))
+		require.NoError(t, err)
+		for _, required := range regexp.MustCompile(`(?m)^\t`+library+`(\S*) v`).FindAllStringSubmatch(string(mod), -1) {
+			require.Contains(t, tagged, required[1], "%s requires it", module)
+		}
+		tagged = append(tagged, folder)
+	}
+	require.ElementsMatch(t, released(t), tagged)
+	require.Equal(t, "/cmd/dedup", tagged[len(tagged)-1])
+	workflow, err := os.ReadFile(filepath.Join(checkout, ".github/workflows/release.yml"))
+	require.NoError(t, err)
+	require.Contains(t, string(workflow), `tags: ["cmd/dedup/v*"]`)
 }
 
 // add writes a module as the go command asks a proxy for it. Modules in folders of
