@@ -14,82 +14,84 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// Accept writes the intent into the caller's transaction, in one round trip, and returns
-// where the operation stands: a transactional outbox. What it is to do is done after the
-// caller has committed, by [Tools.Recover], or by a job that [Options.Enqueue] puts beside
-// it. What the application writes before anything is sent, it writes in the same transaction.
+// Accept writes an operation into the caller's transaction, in one round trip, and returns it: a
+// transactional outbox. After the caller has committed, [Tools.Recover] or a job that
+// [Options.Enqueue] inserted makes the attempt. The application's own writes that must precede the
+// attempt belong into the same transaction.
 //
-// It works behind a savepoint: where it fails, nothing of it is left in tx. An operation that somebody
-// else has claimed and not committed yet is a [dedup.ErrInFlight], and tx stays usable.
-// Where the table is locked, by CREATE INDEX say, it waits for as long as ctx and the session's lock_timeout
-// allow. [dedup.ErrRestartTx] means that the whole transaction has to be run again. A key that was used with
-// other input is a [dedup.ErrKeyReused], and a parked operation a *[ParkedError].
+// Accept uses a savepoint: after an error, nothing of it is left in tx. It returns
+// [dedup.ErrInFlight] if another transaction has claimed the operation and not committed; tx stays
+// usable. If the table is locked, for example by CREATE INDEX, it waits as long as ctx and the
+// session's lock_timeout allow. After [dedup.ErrRestartTx] run the whole transaction again. A key
+// that was used with other input is a [dedup.ErrKeyReused], and a parked operation a
+// *[ParkedError].
 func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call, in In) (Operation, error) {
-	o, err := h.ask(call, in)
+	c, err := h.check(call, in)
 	if err != nil {
 		return Operation{}, err
 	}
 	if tx == nil {
 		return Operation{}, &dedup.InvalidError{What: "call", Field: "tx", Missing: true, Reason: "must not be nil"}
 	}
-	if begins := guard.DeferredOf(tx); begins != nil { // the first statement in a BeginFunc
+	if begins := guard.DeferredOf(tx); begins != nil { // BeginFunc sends BEGIN with the first statement
 		if err := begins.Begin(ctx); err != nil {
-			return Operation{}, h.x.declined(o, err)
+			return Operation{}, h.x.acceptError(c, err)
 		}
 	}
-	// Past the guard of an effect of package dedup: what is sent here ends no transaction.
+	// The guard of an effect is bypassed: the statements below do not end the transaction.
 	conn := guard.ConnOf(tx)
 	if conn == nil || conn.PgConn().TxStatus() != 'T' {
 		return Operation{}, &dedup.InvalidError{What: "call", Field: "tx", Reason: "is not open, or one of its statements has failed"}
 	}
-	seen, err := h.x.accept(ctx, conn, o)
+	seen, err := h.x.accept(ctx, conn, c)
 	if err == nil && seen.ended() {
-		if _, err = h.x.forget(ctx, conn, seen.row); err == nil { // where it is not deleted, somebody else may have done so
-			seen, err = h.x.accept(ctx, conn, o)
+		if _, err = h.x.forget(ctx, conn, seen.row); err == nil { // false if another process deleted it
+			seen, err = h.x.accept(ctx, conn, c)
 		}
 	}
 	if err != nil {
-		return Operation{}, h.x.declined(o, err)
+		return Operation{}, h.x.acceptError(c, err)
 	}
 	r := seen.row
 	switch {
-	case seen.rec != nil && !seen.rec.Forgotten() && seen.rec.Fingerprint != o.fingerprint:
-		return Operation{}, o.reused(seen.rec.ArgDigests, seen.rec.CreatedAt)
-	case r == nil && seen.rec != nil: // its row is swept
-		op := none(o.Identity)
+	case seen.rec != nil && !seen.rec.Forgotten() && seen.rec.Fingerprint != c.fingerprint:
+		return Operation{}, c.reused(seen.rec.ArgDigests, seen.rec.CreatedAt)
+	case r == nil && seen.rec != nil: // the row was deleted before the record
+		op := none(c.Identity)
 		op.State, op.Now = Done, seen.rec.SeenAt
 		return op, nil
 	case r == nil:
-		return Operation{}, o.answer(dedup.ErrRestartTx, errors.New("a twin was accepted meanwhile"))
+		return Operation{}, c.dedupError(dedup.ErrRestartTx, errors.New("a twin was accepted meanwhile"))
 	case seen.ended():
 		return Operation{}, withoutRecord(r)
-	case [32]byte(r.fingerprint) != o.fingerprint:
-		return Operation{}, o.reused(r.argDigests, r.createdAt)
+	case [32]byte(r.fingerprint) != c.fingerprint:
+		return Operation{}, c.reused(r.argDigests, r.createdAt)
 	case r.state == Parked:
 		return Operation{}, &ParkedError{r.operation()}
-	case seen.mine && h.x.opts.Enqueue != nil:
+	case seen.inserted && h.x.opts.Enqueue != nil:
 		return r.operation(), h.x.enqueue(ctx, tx, conn, r.operation())
 	}
 	return r.operation(), nil
 }
 
-// accept looks and inserts. It gives up soon where it waits for a lock, which is a twin's; where it is another one,
-// such as that of the table's growth, it waits for as long as the caller's session and ctx allow.
-func (x *Tools) accept(ctx context.Context, conn *pgx.Conn, o *ask) (seen sight, err error) {
-	seen, err = x.tryAccept(ctx, conn, o, table.RowTimeout)
-	if wire.SQLState(err) == wire.CodeLockNotAvailable && !x.metTwin(err) && conn.PgConn().TxStatus() == 'T' {
-		return x.tryAccept(ctx, conn, o, 0)
+// accept reads and inserts. It waits only briefly for a twin's lock. For any other lock, such as
+// that of extending the table, it waits as long as the caller's session and ctx allow.
+func (x *Tools) accept(ctx context.Context, conn *pgx.Conn, c *checkedCall) (seen claimResult, err error) {
+	seen, err = x.tryAccept(ctx, conn, c, table.RowTimeout)
+	if wire.SQLState(err) == wire.CodeLockNotAvailable && !x.blockedByTwin(err) && conn.PgConn().TxStatus() == 'T' {
+		return x.tryAccept(ctx, conn, c, 0)
 	}
 	return seen, err
 }
 
 const savepoint, release = "SAVEPOINT tool_effect", "RELEASE SAVEPOINT tool_effect"
 
-// tryAccept does it behind a savepoint, which stays open for a job that is to be put beside a new row.
-func (x *Tools) tryAccept(ctx context.Context, conn *pgx.Conn, o *ask, limit time.Duration) (seen sight, err error) {
+// tryAccept reads and inserts behind a savepoint. If Enqueue is set and the row is new, the
+// savepoint stays open for the job.
+func (x *Tools) tryAccept(ctx context.Context, conn *pgx.Conn, c *checkedCall, limit time.Duration) (seen claimResult, err error) {
 	seen.began = time.Now()
 	b, before, err := x.bounded(ctx, conn, conn.Config(), limit, savepoint, x.sql.accept,
-		o.Scope, o.Tool, o.Key, o.fingerprint[:], o.argDigests, o.input)
+		c.Scope, c.Tool, c.Key, c.fingerprint[:], c.argDigests, c.input)
 	answered := 0
 	if err == nil {
 		if x.opts.Enqueue == nil {
@@ -99,24 +101,24 @@ func (x *Tools) tryAccept(ctx context.Context, conn *pgx.Conn, o *ask, limit tim
 	}
 	broken := conn.PgConn().TxStatus() == 'E'
 	switch {
-	case err == nil && !seen.mine && x.opts.Enqueue != nil:
+	case err == nil && !seen.inserted && x.opts.Enqueue != nil:
 		_, err = conn.Exec(ctx, release)
 	case err != nil && broken && answered > 0:
 		if left := undo(ctx, conn); left != nil {
-			return seen, o.answer(dedup.ErrRestartTx, errors.Join(err, left))
+			return seen, c.dedupError(dedup.ErrRestartTx, errors.Join(err, left))
 		}
-	case err != nil && broken && dedup.IsTransient(err): // before there was a savepoint
-		return seen, o.answer(dedup.ErrRestartTx, err)
+	case err != nil && broken && dedup.IsTransient(err): // failed before the savepoint
+		return seen, c.dedupError(dedup.ErrRestartTx, err)
 	case err != nil && broken:
 		return seen, fmt.Errorf("%w (the transaction is aborted; roll it back)", err)
 	}
 	return seen, err
 }
 
-// enqueue puts a job beside a new row. Where that fails, nothing of both is left.
+// enqueue calls Enqueue for a new row. If it fails, it undoes the row too.
 func (x *Tools) enqueue(ctx context.Context, tx pgx.Tx, conn *pgx.Conn, op Operation) (err error) {
 	written := false
-	defer func() { // past a panic too
+	defer func() { // runs after a panic too
 		if !written {
 			err = errors.Join(err, undo(ctx, conn))
 		}
@@ -126,33 +128,33 @@ func (x *Tools) enqueue(ctx context.Context, tx pgx.Tx, conn *pgx.Conn, op Opera
 	}
 	written = true
 	_, err = conn.Exec(ctx, release)
-	return failed("accepting", err)
+	return wrap("accepting", err)
 }
 
-// undo takes back what was written behind the savepoint, and gives that up. It goes on after
-// the caller's context: what it leaves could be committed.
+// undo rolls back to the savepoint and releases it. It ignores the end of the caller's context: the
+// caller could commit a row that is left.
 func undo(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wire.RollbackTimeout)
 	defer cancel()
-	if conn.PgConn().IsBusy() { // with rows that Enqueue has left open: nothing may be committed
+	if conn.PgConn().IsBusy() { // Enqueue left rows open; closing prevents a commit
 		_ = conn.Close(ctx)
 	}
 	_, err := conn.Exec(ctx, "ROLLBACK TO "+savepoint+"; "+release)
 	return err
 }
 
-// declined is the answer to a failure that has left the caller's transaction as it was, or
-// that asks for a new one.
-func (x *Tools) declined(o *ask, err error) error {
+// acceptError returns the error of Accept for a failed statement: to restart the transaction, in
+// flight, or the database's.
+func (x *Tools) acceptError(c *checkedCall, err error) error {
 	if errors.Is(err, dedup.ErrRestartTx) {
 		return err
 	}
-	if x.metTwin(err) {
-		return o.answer(dedup.ErrInFlight, err)
+	if x.blockedByTwin(err) {
+		return c.dedupError(dedup.ErrInFlight, err)
 	}
 	switch wire.SQLState(err) {
 	case wire.CodeSerialization, wire.CodeDeadlock, wire.CodeLockNotAvailable:
-		return o.answer(dedup.ErrRestartTx, err)
+		return c.dedupError(dedup.ErrRestartTx, err)
 	}
-	return failed("accepting", err)
+	return wrap("accepting", err)
 }

@@ -40,8 +40,8 @@ func TestAccept(t *testing.T) {
 	require.True(t, result.Replayed)
 }
 
-// TestAcceptAtAnOldSnapshot meets an operation that was accepted after the transaction had
-// begun to read.
+// TestAcceptAtAnOldSnapshot accepts an operation that was accepted after the transaction's
+// snapshot.
 func TestAcceptAtAnOldSnapshot(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -54,8 +54,9 @@ func TestAcceptAtAnOldSnapshot(t *testing.T) {
 	require.ErrorIs(t, err, dedup.ErrRestartTx)
 }
 
-// TestInsideAnEffect is an outbox of a write tool: its intent is committed with its own writes and its record, or not at
-// all. What would send something there is refused before it does: nothing could be recorded.
+// TestInsideAnEffect accepts inside an effect of package dedup: the operation commits with the
+// effect's writes and record, or not at all. Do and the other functions that send are refused
+// there, because their answers could not be recorded.
 func TestInsideAnEffect(t *testing.T) {
 	t.Parallel()
 	f, s := newFixture(t), &script{attempts: []answer{is("ch_1")}}
@@ -85,7 +86,7 @@ func TestInsideAnEffect(t *testing.T) {
 	require.Zero(t, sent)
 }
 
-// enqueuing is a process whose jobs are put beside an intent by a function. jobs are those that are committed.
+// enqueuing returns a process with an Enqueue function. jobs returns the committed jobs.
 func enqueuing(t *testing.T, enqueue func(ctx context.Context, tx pgx.Tx, op external.Operation) error) (f *fixture, h *external.Handle[in, out], jobs func() string) {
 	t.Helper()
 	f = processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: lease, Enqueue: enqueue})
@@ -101,8 +102,9 @@ func enqueue(ctx context.Context, tx pgx.Tx, op external.Operation) error {
 	return err
 }
 
-// TestAcceptEnds in every way. Where it fails nothing of it is left, and the caller's transaction stays usable. No
-// savepoint stays, which would take later writes of the caller back with it.
+// TestAcceptEnds ends Accept in every way. After a failure nothing of it is left, and the caller's
+// transaction stays usable. Its savepoint is released, so it cannot undo later writes of the
+// caller.
 func TestAcceptEnds(t *testing.T) {
 	t.Parallel()
 	full := errors.New("the queue is full")
@@ -179,7 +181,7 @@ func TestAcceptEnds(t *testing.T) {
 		}
 		require.Equal(t, c.key == "held", errors.Is(err, dedup.ErrInFlight), "whether somebody else has the key %q", c.key)
 		require.Equal(t, c.key == "locked" || c.key == "held", dedup.IsTransient(err), "whether Deduper.BeginFunc runs the transaction of %q again", c.key)
-		// A savepoint of its own takes back what looks for another one.
+		// This savepoint undoes the probe for Accept's.
 		_, err = tx.Exec(f.ctx, `SAVEPOINT mine`)
 		require.NoError(t, err, c.key)
 		_, err = tx.Exec(f.ctx, `RELEASE SAVEPOINT tool_effect`)

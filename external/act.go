@@ -9,22 +9,22 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// act is something that this process does for one operation.
+// act is the work of this process on one operation: an attempt, a look-up, or a verdict.
 type act struct {
-	// done is closed when the act has ended, and over when others need not wait for it any longer: then, or
-	// before it where an attempt has outlived its lease.
+	// done is closed when the act has ended. over is closed when calls need not wait for it any
+	// longer: at the same time, or earlier if an attempt outlives its lease.
 	over, done chan struct{}
-	leave      func() // closes over, and lets others act for the operation, in this process as in any other
-	// The rest is set before done is closed. answered is true when the act has come to the
-	// recorded answer.
+	leave      func() // closes over and lets this process start another act on the operation
+	// These three are set before done is closed. answered is true if result or err is the recorded
+	// answer.
 	answered bool
 	result   dedup.Result[json.RawMessage]
 	err      error
-	// behind are the look-ups that were left behind, because they did not heed their context.
-	behind sync.WaitGroup
+	// abandoned counts the look-ups that still run because they ignore their context.
+	abandoned sync.WaitGroup
 }
 
-// isDone reports whether the rest may be read.
+// isDone reports whether answered, result and err may be read.
 func (a *act) isDone() bool {
 	select {
 	case <-a.done:
@@ -34,35 +34,35 @@ func (a *act) isDone() bool {
 	}
 }
 
-// acts are those of this process.
+// acts are the acts of this process.
 type acts struct {
 	mu sync.Mutex
-	// by has what is being done for an operation, running all acts, those included that have outlived their
+	// byID maps an operation to its act. running has all acts, also those that have outlived their
 	// lease.
-	by      map[table.Identity]*act
+	byID    map[table.Identity]*act
 	running map[*act]struct{}
 	closed  bool
-	// base is the context of acts, which outlive their callers; it ends when close gives up.
-	base context.Context //nolint:containedctx // acts have no caller
+	// base is the context of all acts, because an act outlives the call that started it. It ends
+	// when close gives up.
+	base context.Context //nolint:containedctx // an act outlives its caller
 	stop context.CancelFunc
 }
 
 func newActs() *acts {
-	s := &acts{by: map[table.Identity]*act{}, running: map[*act]struct{}{}}
+	s := &acts{byID: map[table.Identity]*act{}, running: map[*act]struct{}{}}
 	s.base, s.stop = context.WithCancel(context.Background())
 	return s
 }
 
-// start runs do for an operation on a goroutine of its own, unless this process is at it
-// already: then that act is returned. The first act of an operation is for a claim that has
-// just been made, and an older one is that of an operation which is forgotten. ctx gives
-// values, and not its end.
+// start runs do for an operation on a new goroutine. If the operation has an act, start returns
+// that instead. If first is true, the row was just inserted: an older act belongs to a forgotten
+// operation and is replaced. The act gets ctx's values, but not its end.
 func (s *acts) start(
 	ctx context.Context, id table.Identity, first bool, do func(ctx context.Context, a *act),
 ) (a *act, started bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a := s.by[id]; a != nil && !first {
+	if a := s.byID[id]; a != nil && !first {
 		return a, false, nil
 	}
 	if s.closed {
@@ -72,25 +72,25 @@ func (s *acts) start(
 	a.leave = sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.by[id] == a {
-			delete(s.by, id)
+		if s.byID[id] == a {
+			delete(s.byID, id)
 		}
 		close(a.over)
 	})
-	s.by[id], s.running[a] = a, struct{}{}
+	s.byID[id], s.running[a] = a, struct{}{}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	unlink := context.AfterFunc(s.base, cancel)
 	go func() {
-		defer func() { // past a runtime.Goexit too
+		defer func() { // runs after a runtime.Goexit too
 			unlink()
 			cancel()
-			close(a.done) // before over: who waits for that finds the answer
+			close(a.done) // before over, so that a waiting call finds the answer
 			a.leave()
 			s.mu.Lock()
 			delete(s.running, a)
 			s.mu.Unlock()
 		}()
-		// What panics here may know an answer that others are waiting for.
+		// A panic must not end the process: the act may hold an answer that calls wait for.
 		if err := guarded(func() error { do(ctx, a); return nil }); err != nil {
 			a.err = err
 		}
@@ -98,11 +98,11 @@ func (s *acts) start(
 	return a, true, nil
 }
 
-// at returns what this process does for an operation, nil where it does nothing.
-func (s *acts) at(id table.Identity) *act {
+// get returns the operation's act in this process, nil if there is none.
+func (s *acts) get(id table.Identity) *act {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.by[id]
+	return s.byID[id]
 }
 
 func (s *acts) isClosed() bool {
@@ -111,7 +111,8 @@ func (s *acts) isClosed() bool {
 	return s.closed
 }
 
-// close lets nothing begin any more, and waits for what runs.
+// close stops new acts from starting and waits for the running ones. If ctx ends first, it cancels
+// them.
 func (s *acts) close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -122,7 +123,7 @@ func (s *acts) close(ctx context.Context) error {
 	s.mu.Unlock()
 	defer s.stop()
 	for _, a := range running {
-		if a.isDone() { // and on its way out
+		if a.isDone() { // its goroutine is about to end
 			continue
 		}
 		select {

@@ -8,28 +8,29 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// attempt is an act on an operation, by the fence that it was taken with.
+// attempt is an act that holds an operation. It identifies itself by the fence of row.
 type attempt struct {
 	row *row
 	t   *definition
-	// began is this machine's clock before the statement was sent that took the operation.
+	// began is this machine's clock before the statement that took the operation was sent.
 	began time.Time
-	// earlier is until when earlier attempts may have sent something, nil where this is the
-	// operation's only one.
-	earlier *time.Time
-	// told is the fence of what a person has said, nil where the act knows it by itself.
-	told *int64
-	// changed is the row as this attempt has written it last.
+	// earlierUntil is the time until which earlier attempts may have sent something, nil if there
+	// were none.
+	earlierUntil *time.Time
+	// verdictFence is set if the act records an operator's verdict: it is the fence of that
+	// verdict.
+	verdictFence *int64
+	// changed is the row after this attempt's last write.
 	changed *row
 }
 
-// errStale: somebody else has acted, and this act has changed nothing.
-var errStale = errors.New("dedup: a later act has taken over")
+// errStale means that another act changed the operation first, and this act changed nothing.
+var errStale = errors.New("dedup: another act has taken over the operation")
 
-// Advance does what is due for one operation, once, and returns where it stands after
-// that. It is what a job calls that [Options.Enqueue] has put beside an intent; calling it
-// too often does no harm. The tool must be registered. The error is an [dedup.ErrInvalid], the
-// database's, or the context's, which stops the waiting and not the attempt.
+// Advance makes one attempt, look-up or other act for an operation if one is due, and returns the
+// operation after it. A job that [Options.Enqueue] inserted calls it; extra calls do no harm. The
+// tool must be registered. The error is an [dedup.ErrInvalid], the database's, or the context's. If
+// ctx ends, Advance stops waiting, and the attempt goes on.
 func (x *Tools) Advance(ctx context.Context, scope, tool, key string) (Operation, error) {
 	id, err := identity(scope, tool, key)
 	if err == nil {
@@ -63,11 +64,11 @@ func (x *Tools) Advance(ctx context.Context, scope, tool, key string) (Operation
 	return op, err
 }
 
-// advance does what is due for r. docs/external.md has it as a table.
+// advance does the next act that is due for r. docs/external.md has the table of cases.
 //
 // In the model: "Due: look, send, or park" in worker.pml.
 func (x *Tools) advance(ctx context.Context, a *act, t *definition, r *row, began time.Time) {
-	at := &attempt{row: r, t: t, began: began, earlier: r.sentUntil}
+	at := &attempt{row: r, t: t, began: began, earlierUntil: r.sentUntil}
 	if r.state == Done {
 		a.err = x.audit(ctx, a, at)
 		return
@@ -78,7 +79,7 @@ func (x *Tools) advance(ctx context.Context, a *act, t *definition, r *row, bega
 	switch {
 	case r.verdict != nil && *r.verdict != verdictNever:
 		then = func() { x.carryOut(ctx, a, at) }
-	case t.takes(r.in()) != nil:
+	case t.checkInput(r.in()) != nil:
 		then = func() { a.err = x.unreadable(ctx, at) }
 	case r.state == Pending:
 		p, then = purpose{sends: true}, func() { x.perform(ctx, a, at) }
@@ -95,91 +96,96 @@ func (x *Tools) advance(ctx context.Context, a *act, t *definition, r *row, bega
 	}
 }
 
-// purpose is what an operation is taken for: a look, or an attempt.
+// purpose is the reason for taking an operation.
 type purpose struct {
+	// sends is true for an attempt, false for a look-up.
 	sends bool
-	// goesOn: it goes on from a look that found nothing, without a gap.
+	// goesOn is true if the attempt follows a look-up of the same act that found nothing.
 	goesOn bool
-	// before is until when it may be taken; nil is at any time. It is compared when the row is
-	// taken: what was read may be old by then.
+	// before is the latest time at which the operation may be taken; nil is no limit. The statement
+	// compares it, because time passes after the row was read.
 	before *time.Time
 }
 
-// take makes this process the one that acts for an operation, if nobody was faster.
+// take makes this process the one that acts on an operation, or returns errStale.
 //
-// In the model: begin, where it sends, and take, where it does not, in row.pml.
+// In the model: begin, if it sends, and take, if it does not, in row.pml.
 func (x *Tools) take(ctx context.Context, at *attempt, p purpose) error {
 	began := x.now()
-	taken, err := one(x.rows(ctx, x.sql.take, append(mine(at.row), p.sends, x.opts.Lease, p.goesOn, p.before, at.t.keyless(), at.t.unmarked())...))
+	taken, err := one(x.rows(ctx, x.sql.take, append(byFence(at.row), p.sends, x.opts.Lease, p.goesOn, p.before, at.t.keyless(), at.t.unmarked())...))
 	if err != nil {
-		return failed("taking an operation", err)
+		return wrap("taking an operation", err)
 	}
 	if taken == nil {
 		return x.stale(ctx, at)
 	}
 	at.row, at.began = taken, began
-	if !p.sends { // an earlier attempt may have ended since the row was read
-		at.earlier = taken.sentUntil
+	if !p.sends { // an earlier attempt may have been extended or ended after the row was read
+		at.earlierUntil = taken.sentUntil
 	}
 	return nil
 }
 
-// stale is the end of an act whose operation is not as it was read. Where a record has
-// been written past it, it is done.
+// stale ends an act that lost the operation to another one. If a record exists, it marks the row as
+// done.
 func (x *Tools) stale(ctx context.Context, at *attempt) error {
 	x.event(ctx, EventFenced, at.row, "", "")
-	orphaned, err := one(x.rows(ctx, x.sql.orphaned, append(mine(at.row), x.remembered(at.t.Retention))...))
+	orphaned, err := one(x.rows(ctx, x.sql.orphaned, append(byFence(at.row), x.remembered(at.t.Retention))...))
 	if orphaned != nil && orphaned.twice != nil {
 		x.event(ctx, EventTwice, orphaned, value(orphaned.twice), "")
 	}
-	return errors.Join(errStale, failed("ending an operation", err))
+	return errors.Join(errStale, wrap("ending an operation", err))
 }
 
-// mine are the parameters of a statement that changes a row as it was read.
-func mine(r *row) []any { return []any{r.Scope, r.Tool, r.Key, r.fence} }
+// byFence returns the parameters $1 to $4 of a statement that changes a row only if it is unchanged
+// since it was read.
+func byFence(r *row) []any { return []any{r.Scope, r.Tool, r.Key, r.fence} }
 
-// change changes the row of an act, unless somebody else has acted. What the act knows is
-// known only here, so that it is tried until the database is there.
+// change changes the row of an act that still holds its operation. Only this process knows what is
+// written, so change retries until the database is available.
 func (x *Tools) change(ctx context.Context, at *attempt, sql string, args ...any) error {
-	return x.insist(ctx, forever, func() error { return x.tryChange(ctx, at, sql, args...) })
+	return x.retryFor(ctx, forever, func() error { return x.tryChange(ctx, at, sql, args...) })
 }
 
 func (x *Tools) tryChange(ctx context.Context, at *attempt, sql string, args ...any) error {
-	changed, err := one(x.rows(ctx, sql, append(mine(at.row), args...)...))
+	changed, err := one(x.rows(ctx, sql, append(byFence(at.row), args...)...))
 	if err == nil && changed == nil {
 		x.event(ctx, EventFenced, at.row, "", "")
 		return errStale
 	}
 	at.changed = changed
-	return failed("changing an operation", err)
+	return wrap("changing an operation", err)
 }
 
-// maxLeft is how often an operation is left to another process that can do more for it, before it is parked:
-// while a release is rolled out there are such, of the release before or after.
-const maxLeft = 10
+// maxDeferrals is how often an operation is left to a process of another release before it is
+// parked. During a rollout, a process of the release before or after may be able to do more for it.
+const maxDeferrals = 10
 
-// giveUp parks an operation that this process cannot find out about. Where its attempts had a key, or a tool with Find,
-// and the tool here has none, another release can do more.
+// giveUp parks an operation whose outcome this process cannot find out. If its attempts had a key
+// or a Find that the tool no longer has, another release may find out: then the operation is
+// postponed.
 func (x *Tools) giveUp(ctx context.Context, at *attempt, why string) error {
 	r, t := at.row, at.t
 	more := t.keyless() && !r.keyless && !r.confirmed || t.unmarked() && !r.unmarked
-	if r.state == Running && more && r.tries <= maxLeft {
+	if r.state == Running && more && r.tries <= maxDeferrals {
 		return x.postpone(ctx, at, why+" by this release", false)
 	}
 	return x.park(ctx, at, why)
 }
 
+// unreadable postpones an operation whose stored input this release cannot read, and parks it in
+// the end.
 func (x *Tools) unreadable(ctx context.Context, at *attempt) error {
 	why := "its input cannot be read"
-	if unread, ok := errors.AsType[*dedup.InvalidError](at.t.takes(at.row.in())); ok { // the rest of its text may have values
+	if unread, ok := errors.AsType[*dedup.InvalidError](at.t.checkInput(at.row.in())); ok { // its full text may quote values of the input
 		why = "its input " + unread.Reason
 	}
 	switch {
-	case at.row.state == Parked: // nobody has looked
+	case at.row.state == Parked: // no look-up was made, so tries stays
 		return x.lookAgain(ctx, at, at.row.tries)
-	case at.row.tries <= maxLeft:
+	case at.row.tries <= maxDeferrals:
 		return x.postpone(ctx, at, why, false)
-	case at.row.verdict != nil: // who has said so is kept
+	case at.row.verdict != nil: // keep the verdict's actor and reason
 		why = value(at.row.note) + "; " + why
 	}
 	return x.park(ctx, at, why)

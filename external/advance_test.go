@@ -12,8 +12,8 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// TestKeyExpiresWhileItIsTaken is a call whose key holds when it is read that the call is due, and no
-// longer when it can be taken. It is not sent again.
+// TestKeyExpiresWhileItIsTaken has a key that holds when the row is read and has expired when it is
+// taken. The request is not sent again.
 func TestKeyExpiresWhileItIsTaken(t *testing.T) {
 	t.Parallel()
 	const kept = 5 * lease
@@ -35,8 +35,8 @@ func TestKeyExpiresWhileItIsTaken(t *testing.T) {
 	require.Equal(t, 1, sent)
 }
 
-// TestWorkersCountWhatIsLeftBehind has attempts and look-ups go on after their contexts have ended: each takes a slot of
-// its tool until it returns.
+// TestWorkersCountWhatIsLeftBehind has attempts and look-ups that run on after their contexts have
+// ended. Each takes a slot of its tool until it returns.
 func TestWorkersCountWhatIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	shared := newFixture(t)
@@ -70,7 +70,7 @@ func TestWorkersCountWhatIsLeftBehind(t *testing.T) {
 		go func() { recovered <- f.tools.Recover(ctx) }()
 		<-entered
 		<-entered
-		// Another process does what these two have begun: then they have been left behind.
+		// When another process has acted on both operations, this one has abandoned its acts.
 		other := process(t, shared.pool)
 		add(other, external.Tool[in, out]{
 			Name: deaf, Settles: time.Millisecond, Perform: losing,
@@ -90,8 +90,8 @@ func TestWorkersCountWhatIsLeftBehind(t *testing.T) {
 	}
 }
 
-// TestRecoverToolsApart has a tool whose provider does not answer take all of its slots. Another tool's
-// operations go on. Recover ends when the Tools are closed.
+// TestRecoverToolsApart has a tool whose provider does not reply fill all of its slots. Another
+// tool's operations continue. Recover ends when the Tools are closed.
 func TestRecoverToolsApart(t *testing.T) {
 	t.Parallel()
 	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: lease, Workers: 1})
@@ -120,7 +120,7 @@ func TestRecoverToolsApart(t *testing.T) {
 			require.Fail(t, "a tool waits for another one")
 		}
 	}
-	ended, cancel := context.WithCancel(f.ctx) // which ends the attempts
+	ended, cancel := context.WithCancel(f.ctx) // Close with it cancels the attempts
 	cancel()
 	require.Error(t, f.tools.Close(ended))
 	require.NoError(t, <-recovered)

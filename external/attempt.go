@@ -11,15 +11,14 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// perform makes one attempt and deals with what comes of it.
+// perform makes one attempt and records, postpones or parks the operation.
 //
-// In the model: the attempt and its answer in worker.pml, what the provider does in
-// provider.pml.
+// In the model: the attempt and its answer in worker.pml, the provider in provider.pml.
 func (x *Tools) perform(ctx context.Context, a *act, at *attempt) {
 	x.event(ctx, EventClaimed, at.row, "", "")
 	l := newLease(x, at)
-	if l.over() { // this process was paused: somebody else may be at it, and nothing was sent
-		a.err = x.release(ctx, at, "the lease was over before anything was sent")
+	if l.over() { // this process was paused: another one may hold the operation, and nothing was sent
+		a.err = x.release(ctx, at, "the lease ended before anything was sent")
 		return
 	}
 	x.event(ctx, EventSending, at.row, "", "")
@@ -31,10 +30,10 @@ func (x *Tools) perform(ctx context.Context, a *act, at *attempt) {
 	case err == nil:
 		x.record(ctx, a, at, out)
 	case errors.As(err, &unrecorded):
-		a.err = x.insist(ctx, forever, func() error { return x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err) })
-	case errors.Is(err, ErrExists): // whatever else the error says
+		a.err = x.retryFor(ctx, forever, func() error { return x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err) })
+	case errors.Is(err, ErrExists): // even if the error is also a refusal
 		x.exists(ctx, a, at, err)
-	case x.d.Refusal(err) != nil && !dedup.IsTransient(err): // a fault of some database is no refusal
+	case x.d.Refusal(err) != nil && !dedup.IsTransient(err): // a transient database error is not a refusal
 		x.refuse(ctx, a, at, err)
 	case errors.As(err, new(*notDoneError)):
 		a.err = x.release(ctx, at, note(err))
@@ -46,20 +45,20 @@ func (x *Tools) perform(ctx context.Context, a *act, at *attempt) {
 	}
 }
 
-// call runs Perform within the lease and the tool's Timeout. What an attempt answers that
-// may have sent more than it knows of is not taken for NotDone.
+// call runs Perform within the lease and the tool's Timeout. A NotDone or a refusal counts only if
+// no earlier request of the attempt may have taken effect.
 func (x *Tools) call(ctx context.Context, a *act, l *lease, at *attempt) (out json.RawMessage, err error) {
 	ctx, sent := withSent(ctx)
 	ctx, cancel := context.WithTimeoutCause(ctx, at.t.Timeout, errTimeout)
 	defer cancel()
-	r := at.row // the lease replaces it when it is extended
+	r := at.row // the lease replaces at.row when it is extended
 	ctx, end := l.extend(ctx)
 	defer end()
-	// A Perform that does not heed its context keeps nobody else from acting.
+	// A Perform that ignores its context does not keep others from acting.
 	defer context.AfterFunc(ctx, func() { a.leave() })()
 	out, err = safely(func() (json.RawMessage, error) { return at.t.Perform(ctx, r.attempt(), r.in()) })
-	// What the last request was answered says nothing of an earlier one, not even under one
-	// key: not every provider keeps its refusals.
+	// The reply to the last request says nothing about an earlier one, even under the same key: not
+	// every provider keeps its refusals.
 	speaks := errors.As(err, new(*notDoneError)) || x.d.Refusal(err) != nil
 	if speaks && sent.doubtful() {
 		err = fmt.Errorf("dedup: an earlier request of this attempt may have taken effect: %s", err.Error())
@@ -69,12 +68,12 @@ func (x *Tools) call(ctx context.Context, a *act, l *lease, at *attempt) (out js
 
 var (
 	errTimeout   = errors.New("dedup: the tool's Timeout has passed")
-	errLeaseOver = errors.New("dedup: the lease is over")
+	errLeaseOver = errors.New("dedup: the lease has ended")
 )
 
-// safely turns a panic and a runtime.Goexit, as of t.FailNow, into an error: the process must not end in the
-// middle of what only it may know, and what a panic leaves behind is not known. f runs on a goroutine of its own, since a
-// Goexit ends the goroutine that it is called on.
+// safely runs f on a new goroutine and returns a panic or a runtime.Goexit, as of t.FailNow, as an
+// error. The goroutine is needed because Goexit ends the one that it is called on. The process must
+// survive, because only it may know the outcome.
 func safely[T any](f func() (T, error)) (value T, err error) {
 	done := make(chan struct{})
 	go func() {
@@ -96,32 +95,32 @@ func safely[T any](f func() (T, error)) (value T, err error) {
 
 var errGoexit = errors.New("dedup: the function ended its goroutine (runtime.Goexit) and has not returned")
 
-// guarded turns a panic and a runtime.Goexit into an error.
+// guarded is safely for a function without a value.
 func guarded(f func() error) error {
 	_, err := safely(func() (struct{}, error) { return struct{}{}, f() })
 	return err
 }
 
-// release ends an attempt that certainly had no effect. It speaks for itself only: where
-// others came before it, they may still be out.
+// release ends an attempt that had no effect. Earlier attempts may still take effect: then the
+// operation is postponed instead.
 //
 // In the model: release in row.pml.
 func (x *Tools) release(ctx context.Context, at *attempt, why string) error {
 	x.event(ctx, EventReleased, at.row, "", why)
-	if at.earlier == nil && at.row.tries < maxTries {
+	if at.earlierUntil == nil && at.row.tries < maxTries {
 		return x.change(ctx, at, x.sql.release, x.backoff(at.row), why)
 	}
 	return x.postpone(ctx, at, why, false)
 }
 
-// maxTries is how often an operation is attempted and looked up before it is parked: about a
-// week with the default lease, after which only a person gets it further.
+// maxTries is how often an operation is attempted and looked up before it is parked: about a week
+// with the default lease.
 //
 // In the model: GIVES_UP in worker.pml.
 const maxTries = 2700
 
-// postpone leaves the operation to whoever comes first after a pause. ended is true where
-// an attempt has ended just now, and may still take effect.
+// postpone makes the operation due again after a pause, in any process. ended is true if an attempt
+// has just ended and may still take effect.
 //
 // In the model: postpone in row.pml.
 func (x *Tools) postpone(ctx context.Context, at *attempt, why string, ended bool) error {
@@ -131,7 +130,7 @@ func (x *Tools) postpone(ctx context.Context, at *attempt, why string, ended boo
 	return x.change(ctx, at, x.sql.postpone, x.backoff(at.row), why, ended)
 }
 
-// park leaves the operation to a person. Where it can be looked up, it is, a few times more.
+// park leaves the operation to an operator. If the tool has Find, a few look-ups follow.
 //
 // In the model: park in row.pml.
 func (x *Tools) park(ctx context.Context, at *attempt, why string) error {
@@ -140,11 +139,11 @@ func (x *Tools) park(ctx context.Context, at *attempt, why string) error {
 		until = x.parkedPause(0)
 	}
 	err := x.change(ctx, at, x.sql.park, until, why, nil, nil, nil, 0)
-	x.parkedEvent(ctx, at, "", why) // also where the answer was lost: somebody has to look
+	x.parkedEvent(ctx, at, "", why) // also after a failed change, which may be committed
 	return err
 }
 
-// parkedEvent has the fence that Resolve goes by, where it is known.
+// parkedEvent traces EventParked with the latest fence that is known, which Resolve compares.
 func (x *Tools) parkedEvent(ctx context.Context, at *attempt, ref, why string) {
 	r := at.row
 	if at.changed != nil {
@@ -153,12 +152,12 @@ func (x *Tools) parkedEvent(ctx context.Context, at *attempt, ref, why string) {
 	x.event(ctx, EventParked, r, ref, why)
 }
 
-// parkUnrecorded parks an operation that is decided and cannot be recorded, because of its
-// result or of what the tool writes then. What is to be recorded is kept as a verdict and
-// tried again, when a parked operation would be looked up.
+// parkUnrecorded parks an operation whose outcome is known but cannot be recorded, because its
+// result cannot be encoded or Finish or Refused fails. v is the outcome as a verdict: it is stored
+// and tried again at the times of a parked operation's look-ups.
 func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v verdict, why error) error {
 	text := unrecorded + note(why)
-	if at.row.verdict != nil { // who has said so is kept
+	if at.row.verdict != nil { // keep the verdict's actor and reason
 		said, _, _ := strings.Cut(value(at.row.note), unrecorded)
 		if said = strings.TrimSuffix(said, "; "); said != "" {
 			text = said + "; " + text
@@ -176,13 +175,14 @@ func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v v
 	if err == nil {
 		x.parkedEvent(ctx, at, ref, text)
 	}
-	if errors.Is(err, errStale) && ref != "" { // it happened all the same
-		err = errors.Join(err, x.twice(ctx, at, ref))
+	if errors.Is(err, errStale) && ref != "" { // the effect happened even if another act holds the operation
+		err = errors.Join(err, x.markTwice(ctx, at, ref))
 	}
 	return err
 }
 
-const unrecorded = "it is decided, and cannot be recorded: "
+// unrecorded begins the note of an operation that parkUnrecorded parked.
+const unrecorded = "the outcome is known but cannot be recorded: "
 
 func optional(s string) *string {
 	if s == "" {
@@ -191,7 +191,7 @@ func optional(s string) *string {
 	return &s
 }
 
-// maxNote is the most bytes of an error's text that are kept.
+// maxNote is the most bytes of an error's text that are stored.
 const maxNote = 1000
 
 func note(err error) string {
@@ -202,7 +202,7 @@ func note(err error) string {
 	return cleaned(text[:min(len(text), maxNote)])
 }
 
-// cleaned leaves out what Postgres cannot store as text.
+// cleaned removes bytes that Postgres cannot store as text.
 func cleaned(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// lockTable keeps others from writing to a table, as CREATE INDEX does, until unlock is called.
+// lockTable blocks writes to a table, as CREATE INDEX does, until unlock is called.
 func (f *fixture) lockTable(table string) (unlock func()) {
 	f.t.Helper()
 	tx := f.begin()
@@ -27,9 +27,9 @@ func (f *fixture) lockTable(table string) (unlock func()) {
 	return func() { require.NoError(f.t, tx.Rollback(f.ctx)) }
 }
 
-// TestTableIsLocked has a call meet a lock that is not a twin's, in sessions that wait for none for long. Before an
-// operation is claimed nobody has the key, and the answer is not that a twin is in flight. An effect is recorded once
-// the lock is gone, and happens once.
+// TestTableIsLocked makes calls while another lock than a twin's is held, in sessions with a short
+// lock_timeout. Before the claim, the error is not that a twin is in flight. An effect is recorded
+// when the lock is released, and happens once.
 func TestTableIsLocked(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -43,7 +43,7 @@ func TestTableIsLocked(t *testing.T) {
 		}
 		return p.act(a.Key, i.Order), nil
 	}})
-	// A statement locks its tables before it can set a limit of its own.
+	// A statement locks its tables before its own limit takes effect.
 	f.exec(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET lock_timeout = ''20ms''', current_database()); END $$`)
 	f.pool.Reset()
 	unlock = f.lockTable("tool_effect")
@@ -74,15 +74,15 @@ func TestTableIsLocked(t *testing.T) {
 	require.Equal(t, external.Done, f.lookup("recorded").State)
 }
 
-// TestNewKeyMeetsALock has a new key meet a lock that is not a twin's, such as that of the table's growth, for
-// longer than a claim waits for a twin: it waits on, and has not failed once. A call's tries are bounded, and wait
-// without a connection.
+// TestNewKeyMeetsALock holds another lock than a twin's, such as that of extending the table, for
+// longer than a claim waits for a twin. A new key waits on without an error. A call's tries are
+// bounded, and it holds no connection between them.
 func TestNewKeyMeetsALock(t *testing.T) {
 	t.Parallel()
 	other := newFixture(t)
 	gaveUp := lockTimeouts(make(chan struct{}, 100))
 	pool := connect(t, other.pool.Config().ConnString(), func(c *pgxpool.Config) {
-		// A statement that is prepared locks its tables before a limit is set.
+		// A prepared statement locks its tables before a limit is set.
 		c.ConnConfig.Tracer, c.ConnConfig.DefaultQueryExecMode = gaveUp, pgx.QueryExecModeExec
 	})
 	f := process(t, pool)
@@ -108,7 +108,7 @@ func TestNewKeyMeetsALock(t *testing.T) {
 		}
 		unlock()
 		require.NoError(t, <-answer)
-		for len(gaveUp) > 0 { // of this one
+		for len(gaveUp) > 0 { // drain
 			<-gaveUp
 		}
 	}
@@ -124,7 +124,7 @@ func TestNewKeyMeetsALock(t *testing.T) {
 	unlock()
 }
 
-// lockTimeouts has one for each statement that gave up waiting for a lock.
+// lockTimeouts gets one element for each statement that gave up waiting for a lock.
 type lockTimeouts chan struct{}
 
 func (l lockTimeouts) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
@@ -145,8 +145,8 @@ func (l lockTimeouts) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.T
 
 func (l lockTimeouts) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// TestFinishMeetsALock has as many calls as the pool has connections wait in Finish and in Refused for a row that somebody
-// has locked: they give up, what they know is kept, and another tool's call gets a connection.
+// TestFinishMeetsALock has as many calls as the pool has connections wait in Finish and Refused for
+// a locked row. They give up, their outcomes are kept, and another tool's call gets a connection.
 func TestFinishMeetsALock(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -17,82 +17,84 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// sight is what a claim has seen of its identity in one statement.
-type sight struct {
-	rec  *table.Record // nil where there is none
-	row  *row          // nil where somebody has inserted it since the statement began
-	mine bool          // the row is this claim's
-	// unsure: the claim's COMMIT has failed, and may have taken place.
+// claimResult is what one claim statement read and inserted.
+type claimResult struct {
+	rec      *table.Record // nil if there is none
+	row      *row          // nil if a twin inserted it after the statement's snapshot
+	inserted bool          // this claim inserted the row
+	// unsure is true if the claim's COMMIT failed and may be committed.
 	unsure bool
-	// began is this machine's clock before the claim was sent, and so before the server's
-	// clock was read: the client's idea of its lease ends first.
+	// began is this machine's clock before the claim was sent. The server reads its clock later, so
+	// the lease ends earlier here than by the server's clock.
 	began time.Time
 }
 
-// ended reports whether the operation has an answer whose record is gone. Then the identity may be used anew, when
-// its row may be forgotten.
-func (s *sight) ended() bool {
-	return s.row != nil && s.row.state == Done && (s.rec == nil || s.rec.Forgotten()) // both were read at once
+// ended reports whether the operation is done and its record is gone. Such a row is deleted before
+// the identity is used anew.
+func (s *claimResult) ended() bool {
+	return s.row != nil && s.row.state == Done && (s.rec == nil || s.rec.Forgotten()) // one statement read both
 }
 
-// claim looks for the identity's record and row, and inserts the row where neither is
-// there. It retries transient faults within the Deduper's RetryPolicy. A claim whose answer was lost is known
-// again by its nonce, which the row has as its note until somebody acts on it: by a later claim of the same call
-// too, since it may be committed late.
+// claim reads the identity's record and row, and inserts the row if there is neither. It retries
+// transient errors within the Deduper's RetryPolicy.
 //
-// A claim gives up soon where it waits for a lock, and its connection goes back. A lock of a twin says that it is in
-// flight. Another one, such as that of CREATE INDEX or of the table's growth, is a passing fault: each further try
-// waits twice as long for it, so that a slow machine gets through.
+// A claim may be committed although its reply was lost. The next claim of the same call recognizes
+// it by its nonce, which stays in the row's note until an act changes it. This also works if the
+// lost claim commits late.
+//
+// A claim waits only briefly for a lock, so that its connection is free again. If a twin holds the
+// lock, the operation is in flight. Any other lock, such as that of CREATE INDEX, is a transient
+// error; each try waits twice as long as the one before.
 //
 // In the model: the claim in worker.pml.
-func (x *Tools) claim(ctx context.Context, o *ask) (sight, error) {
+func (x *Tools) claim(ctx context.Context, c *checkedCall) (claimResult, error) {
 	retry := x.d.Options().Retry
 	began, limit := x.now(), table.RowTimeout
 	for n := 1; ; n, limit = n+1, min(2*limit, longestClaim) {
 		tried := x.now()
-		seen, err := x.tryClaim(ctx, o, limit)
+		seen, err := x.tryClaim(ctx, c, limit)
 		if err == nil {
 			seen.began = tried
-			if r := seen.row; !o.lostSince.IsZero() && r != nil && r.state == Running && r.tries == 1 && value(r.note) == o.nonce {
-				seen.mine, seen.began = true, o.lostSince // its answer was lost, and nothing has been sent
+			if r := seen.row; !c.lostSince.IsZero() && r != nil && r.state == Running && r.tries == 1 && value(r.note) == c.nonce {
+				seen.inserted, seen.began = true, c.lostSince // an earlier claim committed, and nothing was sent
 			}
-			if seen.mine { // an attempt follows: from here on the nonce says nothing any more
-				o.nonce, o.lostSince = newNonce(), time.Time{}
+			if seen.inserted { // an attempt follows, so the old nonce no longer means that nothing was sent
+				c.nonce, c.lostSince = newNonce(), time.Time{}
 			}
 			return seen, nil
 		}
-		if o.lostSince.IsZero() && (seen.unsure || !wire.IsRaised(err) && !wire.IsUnsent(err) && !errors.As(err, new(*pgconn.ConnectError))) {
-			o.lostSince = began
+		if c.lostSince.IsZero() && (seen.unsure || !wire.IsRaised(err) && !wire.IsUnsent(err) && !errors.As(err, new(*pgconn.ConnectError))) {
+			c.lostSince = began
 		}
 		switch {
-		case x.metTwin(err):
-			return sight{row: &row{Identity: o.Identity, fingerprint: o.fingerprint[:], state: Running}}, nil
+		case x.blockedByTwin(err):
+			return claimResult{row: &row{Identity: c.Identity, fingerprint: c.fingerprint[:], state: Running}}, nil
 		case ctx.Err() != nil, !dedup.IsTransient(err) && !wire.IsConnLost(err):
-			return sight{}, o.unclaimed(nil, n, err)
+			return claimResult{}, c.claimError(nil, n, err)
 		case n >= retry.MaxAttempts:
-			return sight{}, o.unclaimed(dedup.ErrAttemptsExhausted, n, err)
+			return claimResult{}, c.claimError(dedup.ErrAttemptsExhausted, n, err)
 		}
 		if err := pause(ctx, jitter(retry.BaseDelay, retry.MaxDelay, n)); err != nil {
-			return sight{}, o.unclaimed(nil, n, err)
+			return claimResult{}, c.claimError(nil, n, err)
 		}
 	}
 }
 
-// longestClaim is the longest that a claim waits for a lock with a connection in its hands.
+// longestClaim is the longest time that a claim waits for a lock while it holds a connection.
 const longestClaim = 250 * time.Millisecond
 
-// unclaimed is the answer of a call that could not claim its identity.
-func (o *ask) unclaimed(answer error, attempts int, err error) error {
-	if !o.lostSince.IsZero() { // a claim may be committed, and its lease has to end
+// claimError returns the error of a call that could not claim its identity.
+func (c *checkedCall) claimError(answer error, attempts int, err error) error {
+	if !c.lostSince.IsZero() { // a claim may be committed, and blocks others until its lease ends
 		answer = dedup.ErrOutcomeUnknown
 	}
 	if answer == nil {
-		return failed("claiming", err)
+		return wrap("claiming", err)
 	}
-	return &dedup.Error{Answer: answer, Scope: o.Scope, Tool: o.Tool, KeyHash: dedup.KeyHash(o.Key), Attempts: attempts, Err: err}
+	return &dedup.Error{Answer: answer, Scope: c.Scope, Tool: c.Tool, KeyHash: dedup.KeyHash(c.Key), Attempts: attempts, Err: err}
 }
 
-// nonceNote is the beginning of a row's note which is its claim's nonce.
+// nonceNote begins a note that is a claim's nonce.
 const nonceNote = "claim "
 
 func newNonce() string { return nonceNote + rand.Text() }
@@ -102,11 +104,11 @@ func isNonce(note string) bool {
 	return ok && len(text) == len(rand.Text())
 }
 
-// metTwin reports whether a claim gave up waiting for one of the same identity that is not
-// committed yet. Where it waited for another lock, such as that of CREATE INDEX or of the
-// table's growth, the server names no tuple, and nobody need have the identity. A worker of
-// Citus does not pass on what it waited for.
-func (x *Tools) metTwin(err error) bool {
+// blockedByTwin reports whether a claim gave up waiting for an uncommitted claim of the same
+// identity. The error then names a tuple. For any other lock, such as that of CREATE INDEX or of
+// extending the table, it names none. A worker of Citus never reports the tuple, so there every
+// lock counts as a twin's.
+func (x *Tools) blockedByTwin(err error) bool {
 	server, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || server.Code != wire.CodeLockNotAvailable {
 		return false
@@ -115,14 +117,15 @@ func (x *Tools) metTwin(err error) bool {
 	return profile != nil && profile.Spread || tupleID.MatchString(server.Where)
 }
 
-// tupleID is the place of a tuple as errors have it, in every language.
+// tupleID matches a tuple's position in an error's context, in every language.
 var tupleID = regexp.MustCompile(`\(\d+,\d+\)`)
 
-// bounded is a batch of a claim, which waits for locks for at most limit, behind a statement that begins, where that
-// is not empty. So many answers come before that of the claim.
+// bounded returns the batch of a claim that waits for locks for at most limit. The first statement
+// is begin. before is the number of results that precede the claim's.
 //
-// On Citus the limit is a SET LOCAL, which is passed on to other nodes. There the simple protocol is refused: the
-// statements of a trip are one text in it, which is passed on as a whole, the claim included.
+// On Citus the limit is SET LOCAL, which Citus passes on to other nodes. There the simple protocol
+// is refused: it sends all statements of a batch as one text, and Citus would pass that on as a
+// whole.
 func (x *Tools) bounded(
 	ctx context.Context, on examiner.Querier, config *pgx.ConnConfig, limit time.Duration, begin, claim string, args ...any,
 ) (b *pgx.Batch, before int, err error) {
@@ -148,8 +151,9 @@ func (x *Tools) bounded(
 	return b, 1 + len(set), nil
 }
 
-// tryClaim claims in a transaction that is one trip. Where its limit is for a transaction block, COMMIT is one more.
-func (x *Tools) tryClaim(ctx context.Context, o *ask, limit time.Duration) (seen sight, err error) {
+// tryClaim claims in one round trip that is its own transaction. On Citus the limit needs a
+// transaction block, and COMMIT is another trip.
+func (x *Tools) tryClaim(ctx context.Context, c *checkedCall, limit time.Duration) (seen claimResult, err error) {
 	seen.began = time.Now()
 	conn, err := wire.Acquire(ctx, x.pool)
 	if err != nil {
@@ -157,7 +161,7 @@ func (x *Tools) tryClaim(ctx context.Context, o *ask, limit time.Duration) (seen
 	}
 	defer conn.Release()
 	b, before, err := x.bounded(ctx, conn, conn.Conn().Config(), limit, x.sql.durable, x.sql.claim,
-		o.Scope, o.Tool, o.Key, o.fingerprint[:], o.argDigests, o.input, x.opts.Lease, o.nonce, o.keyless, o.unmarked)
+		c.Scope, c.Tool, c.Key, c.fingerprint[:], c.argDigests, c.input, x.opts.Lease, c.nonce, c.keyless, c.unmarked)
 	if err != nil {
 		return seen, err
 	}
@@ -171,7 +175,7 @@ func (x *Tools) tryClaim(ctx context.Context, o *ask, limit time.Duration) (seen
 		return seen, err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	if _, err = seen.read(tx.SendBatch(ctx, b), before); err != nil || !seen.mine {
+	if _, err = seen.read(tx.SendBatch(ctx, b), before); err != nil || !seen.inserted {
 		return seen, err
 	}
 	outcome, err := wire.CommitTx(ctx, conn.Conn(), tx, x.d.Options().CommitTimeout)
@@ -179,9 +183,9 @@ func (x *Tools) tryClaim(ctx context.Context, o *ask, limit time.Duration) (seen
 	return seen, err
 }
 
-// read reads what a look has found, behind so many answers. Record and row may be missing. It returns how many
-// answers have come before a failure.
-func (s *sight) read(results pgx.BatchResults, before int) (answered int, err error) {
+// read reads the result of a claim after skipping before results. It returns how many results came
+// before a failure.
+func (s *claimResult) read(results pgx.BatchResults, before int) (answered int, err error) {
 	defer func() { err = errors.Join(err, results.Close()) }()
 	for ; answered < before; answered++ {
 		if _, err = results.Exec(); err != nil {
@@ -197,7 +201,7 @@ func (s *sight) read(results pgx.BatchResults, before int) (answered int, err er
 	r := &row{}
 	fields := []any{
 		wire.Digits(&fingerprint), wire.Digits(&rec.ArgDigests), &outcome, &result,
-		wire.MaybeTimes(&createdAt), wire.MaybeTimes(&expiresAt), wire.MaybeTimes(&forgetAt), &s.mine,
+		wire.MaybeTimes(&createdAt), wire.MaybeTimes(&expiresAt), wire.MaybeTimes(&forgetAt), &s.inserted,
 	}
 	if err = results.QueryRow().Scan(append(fields, r.fields()...)...); err != nil {
 		return answered, err
@@ -214,10 +218,10 @@ func (s *sight) read(results pgx.BatchResults, before int) (answered int, err er
 	return answered, nil
 }
 
-// forget deletes the row of an identity that may be used anew, and reports whether it has.
+// forget deletes the row of an identity that may be used anew, and reports whether it did.
 func (x *Tools) forget(ctx context.Context, on executor, r *row) (bool, error) {
-	tag, err := on.Exec(ctx, x.sql.forgetOne, mine(r)...)
-	return tag.RowsAffected() > 0, failed("forgetting", err)
+	tag, err := on.Exec(ctx, x.sql.forgetOne, byFence(r)...)
+	return tag.RowsAffected() > 0, wrap("forgetting", wire.Waited(x.pool, err))
 }
 
 // executor is a pool or a connection.

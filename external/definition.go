@@ -12,15 +12,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// definition is a Tool whose inputs and results are JSON, and whose defaults are filled in. Finish and Refused do
-// nothing where the tool does not write. Find is nil where the tool has none.
+// definition is a Tool with JSON inputs and results and its defaults filled in. Finish and Refused
+// do nothing if the tool has none. Find is nil if the tool has none.
 type definition struct {
 	Tool[json.RawMessage, json.RawMessage]
-	// takes says why the tool cannot read an input: it would be attempted for ever.
-	takes func(in json.RawMessage) error
-	// verdict is the result that a person has given, as the tool itself would write it.
-	verdict func(out json.RawMessage) (json.RawMessage, error)
-	out     reflect.Type
+	// checkInput returns why the tool cannot read an input.
+	checkInput func(in json.RawMessage) error
+	// checkVerdict checks the result of an operator's verdict and returns it as the tool would
+	// write it.
+	checkVerdict func(out json.RawMessage) (json.RawMessage, error)
+	out          reflect.Type
 }
 
 func (t *Tool[In, Out]) erase() *definition {
@@ -38,18 +39,18 @@ func (t *Tool[In, Out]) erase() *definition {
 	if t.Find != nil {
 		d.Find = t.findJSON
 	}
-	d.takes = func(in json.RawMessage) error {
+	d.checkInput = func(in json.RawMessage) error {
 		_, err := decodeInput[In](in)
 		return err
 	}
-	d.verdict, d.out = t.verdict, reflect.TypeFor[Out]()
+	d.checkVerdict, d.out = t.checkVerdict, reflect.TypeFor[Out]()
 	return d
 }
 
 func (t *Tool[In, Out]) timeout() time.Duration { return cmp.Or(t.Timeout, defaultTimeout) }
 
-// What a row keeps of its attempts, because a later release may declare it otherwise: that they go out without
-// a key, and that a look-up is not made to find them.
+// A row keeps how its attempts were sent, because a later release may declare the tool otherwise.
+// keyless means that they are sent without a key, unmarked that no Find was declared.
 func (d *definition) keyless() bool  { return d.KeyKept == 0 }
 func (d *definition) unmarked() bool { return d.Find == nil }
 
@@ -64,7 +65,7 @@ func (t *Tool[In, Out]) performJSON(ctx context.Context, a Attempt, raw json.Raw
 	if err != nil {
 		return nil, err
 	}
-	return t.happened(out)
+	return t.encodeEffect(out)
 }
 
 func (t *Tool[In, Out]) findJSON(ctx context.Context, a Attempt, raw json.RawMessage) (all []json.RawMessage, err error) {
@@ -75,7 +76,7 @@ func (t *Tool[In, Out]) findJSON(ctx context.Context, a Attempt, raw json.RawMes
 	outs, err := t.Find(ctx, a, in)
 	var unnamed []json.RawMessage
 	for _, out := range outs {
-		text, failed := t.happened(out)
+		text, failed := t.encodeEffect(out)
 		if errors.Is(failed, errNoRef) {
 			if text, failed = encode(out); failed == nil {
 				unnamed = append(unnamed, text)
@@ -90,7 +91,7 @@ func (t *Tool[In, Out]) findJSON(ctx context.Context, a Attempt, raw json.RawMes
 	if len(unnamed) > 0 && len(all) == 0 {
 		return nil, cmp.Or(err, errNoRef)
 	}
-	return append(all, unnamed...), err // beside an effect with a ref they are reported as further ones
+	return append(all, unnamed...), err // effects without a ref are reported as further ones
 }
 
 func (t *Tool[In, Out]) finishJSON(ctx context.Context, tx pgx.Tx, rawIn, rawOut json.RawMessage) error {
@@ -119,7 +120,7 @@ func (t *Tool[In, Out]) refusedJSON(ctx context.Context, tx pgx.Tx, raw json.Raw
 	return guarded(func() error { return t.Refused(ctx, tx, in, why) })
 }
 
-// ref is the ref of a result; none where there is no Ref, or it panics.
+// ref returns the ref of a result. It is empty if there is no Ref or Ref panics.
 func (t *Tool[In, Out]) ref(out Out) string {
 	if t.Ref == nil {
 		return ""
@@ -130,9 +131,9 @@ func (t *Tool[In, Out]) ref(out Out) string {
 
 var errNoRef = errors.New("dedup: the result lacks the provider's id, which the tool's Ref returns")
 
-// happened is the text of a result. One without a ref, such as that of a body which the client did not
-// understand, is not known to be an effect. One that has no text is an effect all the same.
-func (t *Tool[In, Out]) happened(out Out) (json.RawMessage, error) {
+// encodeEffect encodes an effect's result. A result without a ref may come from a body that the
+// client did not understand, so it does not prove an effect. A result that cannot be encoded does.
+func (t *Tool[In, Out]) encodeEffect(out Out) (json.RawMessage, error) {
 	ref := t.ref(out)
 	if t.Ref != nil && ref == "" {
 		return nil, errNoRef
@@ -144,10 +145,9 @@ func (t *Tool[In, Out]) happened(out Out) (json.RawMessage, error) {
 	return text, nil
 }
 
-// verdict reads a result that a person has written, who may not know the names of the
-// tool's fields: a member that Out lacks, a null that is no Out, or a result without a ref
-// is no result of this tool.
-func (t *Tool[In, Out]) verdict(raw json.RawMessage) (json.RawMessage, error) {
+// checkVerdict reads a result that an operator wrote, perhaps without knowing the names of the
+// tool's fields. A member that Out lacks, an unexpected null and a missing ref are errors.
+func (t *Tool[In, Out]) checkVerdict(raw json.RawMessage) (json.RawMessage, error) {
 	out, err := decode[Out](raw)
 	if err != nil {
 		return nil, err
@@ -156,17 +156,17 @@ func (t *Tool[In, Out]) verdict(raw json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := bytes.Equal(text, raw) // the tool writes it like that
+	own := bytes.Equal(text, raw) // the tool's own encoding
 	if !own && bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
-		return nil, errors.New("dedup: null is no result of the tool")
+		return nil, errors.New("dedup: null is not a result of the tool")
 	}
 	switch {
 	case !own && !fits[Out](raw, true):
-		return nil, errors.New("dedup: it is no result of the tool: it " + lacking[Out](raw, "result"))
+		return nil, errors.New("dedup: not a result of the tool: it " + lacking[Out](raw, "result"))
 	case t.Ref != nil && t.ref(out) == "":
 		return nil, errNoRef
-	case own || reflect.TypeFor[Out]().Kind() == reflect.Struct: // whose fields have one spelling
+	case own || reflect.TypeFor[Out]().Kind() == reflect.Struct: // a struct has one encoding
 		return text, nil
 	}
-	return raw, nil // which keeps every digit of a number
+	return raw, nil // keeps every digit of a number
 }

@@ -48,8 +48,8 @@ func TestCallerLeaves(t *testing.T) {
 	require.Equal(t, out{"ch_1"}, result.Value)
 }
 
-// TestLeaseIsExtended is an attempt whose lease is extended while it runs: nobody takes over
-// when the lease that it began with would be over.
+// TestLeaseIsExtended runs an attempt for longer than its first lease. The lease is extended, and
+// no other process takes over.
 func TestLeaseIsExtended(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -58,7 +58,7 @@ func TestLeaseIsExtended(t *testing.T) {
 	tool := external.Tool[in, out]{Perform: func(ctx context.Context, _ external.Attempt, i in) (out, error) {
 		first := f.lookup("k")
 		now := first
-		for now.Due.Equal(first.Due) { // until the lease is extended; where it is not, ctx ends with it
+		for now.Due.Equal(first.Due) { // until the lease is extended; if it is not, ctx ends the loop
 			_, err := f.pool.Exec(ctx, `SELECT pg_sleep(0.1)`)
 			require.NoError(t, err)
 			now = f.lookup("k")
@@ -77,7 +77,7 @@ func TestLeaseIsExtended(t *testing.T) {
 	require.Equal(t, 1, p.effects())
 }
 
-// TestProviderKey freezes the provider's key: a deploy that changes it charges twice.
+// TestProviderKey pins the provider's key: a release that changes it charges twice.
 func TestProviderKey(t *testing.T) {
 	t.Parallel()
 	for want, id := range map[string][3]string{
@@ -107,8 +107,8 @@ func TestRoundTripsOfResults(t *testing.T) {
 	}
 }
 
-// TestCloseAfterTheLastAnswer closes with a context that has ended, as at the end of a
-// process: what is answered is not waited for.
+// TestCloseAfterTheLastAnswer closes with an ended context, as at the end of a process. Answered
+// operations are not waited for.
 func TestCloseAfterTheLastAnswer(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t).Pool(t)
@@ -123,8 +123,8 @@ func TestCloseAfterTheLastAnswer(t *testing.T) {
 	}
 }
 
-// TestGoexit has each function of a tool leave its goroutine by runtime.Goexit, as t.FailNow does, and the Tracer panic at
-// each step: what is known by then is not lost.
+// TestGoexit has each function of a tool end its goroutine by runtime.Goexit, as t.FailNow does,
+// and the Tracer panic at each step. No outcome is lost.
 func TestGoexit(t *testing.T) {
 	t.Parallel()
 	shared := newFixture(t)
@@ -164,8 +164,8 @@ func TestGoexit(t *testing.T) {
 	require.NotZero(t, f.steps.count(external.EventRecorded))
 }
 
-// TestResetIsRefused is a record that is not freed: what happened at the provider stays. Where there is no
-// table of operations, records are freed as before.
+// TestResetIsRefused resets the record of an operation, which is refused: the effect at the
+// provider stays. Without a table of operations, Reset works.
 func TestResetIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -191,15 +191,15 @@ func TestResetIsRefused(t *testing.T) {
 	require.True(t, freed)
 }
 
-// impatient is a call that waits for nobody else.
+// impatient is a call with a negative MaxWait.
 func impatient(key string) dedup.Call {
 	c := call(key)
 	c.MaxWait = -1
 	return c
 }
 
-// TestImpatientCallActsOnce is an operation that is due again as soon as its attempt has ended. The call
-// that made the attempt begins nothing more.
+// TestImpatientCallActsOnce has an operation that is due again as soon as its attempt has ended.
+// The call that made the attempt makes no other.
 func TestImpatientCallActsOnce(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]error{"Unknown": errLost, "NotDone": external.NotDone(errors.New("429"))} {
@@ -224,7 +224,8 @@ func TestImpatientCallActsOnce(t *testing.T) {
 	}
 }
 
-// TestImpatientCallWaitsForItself is an operation that is due. The call that takes it up has its answer.
+// TestImpatientCallWaitsForItself has an operation that is due. The call that continues it returns
+// its answer.
 func TestImpatientCallWaitsForItself(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -235,8 +236,8 @@ func TestImpatientCallWaitsForItself(t *testing.T) {
 	require.Equal(t, "ch_1", result.Value.ID)
 }
 
-// TestFreedByAnother has two processes free an identity at once, whose record is forgotten: the second goes on as the
-// first one does. Where somebody has deleted a record that is not forgotten, the call is not run anew.
+// TestFreedByAnother has two processes delete the same forgotten operation; the second continues as
+// the first does. If the record was deleted by hand, the call does not run again.
 func TestFreedByAnother(t *testing.T) {
 	t.Parallel()
 	f, s := newFixture(t), &script{attempts: []answer{is("ch_1")}}

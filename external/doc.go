@@ -1,49 +1,52 @@
-// Package external runs write tools whose effects are outside of the database: payments,
-// mails, tickets elsewhere, long jobs. One call has one recorded answer, and what cannot be
-// known is said to be unknown and never repeated silently.
+// Package external runs write tools whose effects are outside of the database: payments, mails,
+// tickets elsewhere, long jobs. One call has one recorded answer. If the outcome cannot be known,
+// the call says so, and the effect is not repeated silently.
 //
-// No transaction holds an effect elsewhere. Between "sent" and "recorded" a process can
-// die, and an answer can be lost. What the provider offers decides what is guaranteed then:
+// No transaction covers an effect elsewhere. Between "sent" and "recorded" a process can die, and
+// a provider's reply can be lost. The features of the provider decide what is guaranteed then:
 //
 //	Tool declares         Guarantee                                     It rests on
-//	KeyKept               once, found out without a person within       the provider's own dedup; nothing is sent
-//	                      KeyKept; after it as below                    with a key that it may have forgotten
-//	Find and Settles      once if Settles is true; if it is not,        a look that began Settles after the last
-//	                      twice and reported                            attempt had ended, and another one later
-//	Find                  at most once; what is found is recorded,      nothing
-//	                      what is not found is parked
-//	neither               at most once; what is unknown is parked       nothing
+//	KeyKept               once; the library finds the outcome alone     the provider's own dedup; no request uses
+//	                      within KeyKept; after that as below           a key that the provider may have forgotten
+//	Find and Settles      once if Settles is right; if it is too        one look-up that starts Settles after the
+//	                      short, twice and reported                     last attempt ended, and another one later
+//	Find                  at most once; an effect that is found is      nothing
+//	                      recorded, else the operation is parked
+//	neither               at most once; an unknown outcome is parked    nothing
 //
-// In every row the writes of Finish or Refused happen once, with the record. An unknown outcome is never told as a failure, never
-// swept, never repeated. An effect that happened twice is reported, as long as Settles is
-// true or Find finds all that there is. A refusal is not certain where earlier attempts of
-// the same call may be out, Settles is not declared, and the provider does not
-// keep refusals under a key: then a late success is possible, and reported when this library
-// learns of it.
+// In every row the writes of Finish or Refused happen once, in the transaction of the record. An
+// unknown outcome is never reported as a failure, never deleted and never repeated. An effect that
+// happened twice is reported if Settles is right or Find returns every effect.
+//
+// A refusal is not certain if all three hold: earlier attempts of the call may still take effect,
+// Settles is not declared, and the provider does not keep refusals under a key. Then a late success
+// is possible. It is reported when the library finds it.
 //
 // This package is less stable than package dedup. Its names and options may change in a minor
-// version, each change with its line in the changelog; the table and the provider's keys are kept.
+// version, and the changelog lists each change. The table and the provider's keys do not change.
 //
-// All of it holds for a database that loses no commits. Where a failover may lose some,
-// use synchronous replication or providers with keys. A failover to a server whose clock is
-// ahead ends leases and Settles early.
+// The guarantees hold for a database that loses no commits. If a failover may lose some, use
+// synchronous replication or providers with keys. After a failover to a server whose clock is
+// ahead, leases and Settles end early.
 //
 // # How it works
 //
-// An operation is a row of tool_effect. A call claims it in one round trip and commits,
-// calls Perform, and writes the answer with [dedup.Do]: the row, what Finish writes, and
-// the record are one transaction. The row's fence changes with every act, and every change
-// compares it: any number of callers, jobs and recoverers may act on one operation, and one
-// at a time does. A success is recorded whoever holds the operation by then, because it is
-// a fact; a failure counts only for the act that holds it.
+// An operation is a row of tool_effect. A call claims it and commits in one round trip, calls
+// Perform, and writes the answer with [dedup.Do]. The row's last change, the writes of Finish and
+// the record are one transaction.
 //
-// A call that was cut off is taken up by the next call, by [Tools.Recover] in any process,
-// or by a job that calls [Tools.Advance]: with a key it is sent again, with Find it is
-// looked up, and else it is parked until a person resolves it with [Tools.Resolve].
+// Every act on the row changes its fence, and every change compares the fence. So any number of
+// calls, jobs and recoverers may try to act on one operation, and one at a time succeeds. A
+// success is recorded even if another process holds the operation by then, because it happened. A
+// failure counts only if its process still holds the operation.
+//
+// An operation without an answer is continued by the next call, by [Tools.Recover] in any process,
+// or by a job that calls [Tools.Advance]. With a key it is sent again. With Find it is looked up.
+// Otherwise it is parked until an operator decides it with [Tools.Resolve].
 //
 // # Words
 //
-// The provider is whoever carries out the effect. An attempt is one run of Perform. An
-// operation is parked when only a person can find out what became of it. The ref is the
-// provider's id of what happened.
+// The provider is the service that carries out the effect. An attempt is one run of Perform. An
+// operation is parked if only a person can find out its outcome. The ref is the provider's id of
+// the effect.
 package external

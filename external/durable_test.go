@@ -13,8 +13,8 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// TestCommitsAreDurable is a session whose commits a crash of the server may lose. Those that
-// keep an attempt from being made a second time are not lost.
+// TestCommitsAreDurable uses a session with synchronous_commit off, whose commits a crash may lose.
+// Commits that prevent a second attempt are durable all the same.
 func TestCommitsAreDurable(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -7,17 +7,16 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// Event is the [dedup.Event] of every step of an operation. The Deduper's Tracer is told of
-// it. Its Func is "external", whichever function takes the step. Alert on EventParked and EventTwice.
+// Event is the [dedup.Event] of one step of an operation. The Deduper's Tracer gets it. Its Func is
+// always "external". Alert on EventParked and EventTwice.
 type Event struct {
 	dedup.CallData
 	Kind EventKind
-	// Fence is that of the act, 0 where nobody acts.
+	// Fence is the act's fence, 0 without an act.
 	Fence int64
-	// Ref is the provider's id of what happened, where it is known.
+	// Ref is the provider's id of the effect, if known.
 	Ref string
-	// Note says why, of a step that has a reason: the provider's error, an operator's
-	// reason.
+	// Note is the reason of the step, if it has one: the provider's error or an operator's reason.
 	Note string
 }
 
@@ -25,25 +24,26 @@ type Event struct {
 type EventKind string
 
 const (
-	EventClaimed   EventKind = "claimed"   // the act holds the operation, and has sent nothing
+	EventClaimed   EventKind = "claimed"   // the act holds the operation and has sent nothing
 	EventSending   EventKind = "sending"   // Perform is called next
 	EventAnswered  EventKind = "answered"  // Perform has returned
 	EventLooked    EventKind = "looked"    // Find has returned
-	EventRecording EventKind = "recording" // the answer is known, and its transaction not begun
-	EventEnding    EventKind = "ending"    // all but the record and COMMIT has been sent
+	EventRecording EventKind = "recording" // the answer is known, its transaction has not begun
+	EventEnding    EventKind = "ending"    // only the record and COMMIT are not sent yet
 	EventRecorded  EventKind = "recorded"  // the answer is committed
-	EventReleased  EventKind = "released"  // the attempt had no effect; another follows
+	EventReleased  EventKind = "released"  // the attempt had no effect; another one follows
 	EventResent    EventKind = "resent"    // Perform is called again, with the same key
-	EventFound     EventKind = "found"     // Find has found what an attempt did
+	EventFound     EventKind = "found"     // Find has found the effect of an attempt
 	EventUnknown   EventKind = "unknown"   // the attempt may have had its effect
-	EventParked    EventKind = "parked"    // it may have happened, and only a person can say
-	EventTwice     EventKind = "twice"     // it happened more than once
-	EventFenced    EventKind = "fenced"    // somebody else has taken over; the act changed nothing
-	EventResolved  EventKind = "resolved"  // a person has said what became of it
+	EventParked    EventKind = "parked"    // the effect may have happened; an operator must decide
+	EventTwice     EventKind = "twice"     // the effect happened more than once
+	EventFenced    EventKind = "fenced"    // another act has taken over; this one changed nothing
+	EventResolved  EventKind = "resolved"  // an operator's verdict is stored
 )
 
-// LogLine returns the line that [dedup.NewSlogTracer] writes of the event: tool_effect_twice at Error, tool_effect_parked and
-// tool_effect_resolved at Warn, tool_effect_unknown at Info, and those of other steps at Debug.
+// LogLine returns the line that [dedup.NewSlogTracer] writes for the event: tool_effect_twice at
+// Error, tool_effect_parked and tool_effect_resolved at Warn, tool_effect_unknown at Info, and all
+// others at Debug.
 func (e Event) LogLine() (slog.Level, string, []slog.Attr) {
 	level := slog.LevelDebug
 	switch e.Kind {

@@ -15,7 +15,7 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// The log has a line for every step, whose level says whether somebody has to look.
+// TestEventLog reads a log line for every step. Its level tells whether an operator is needed.
 func TestEventLog(t *testing.T) {
 	t.Parallel()
 	levels := map[external.EventKind]string{
@@ -42,7 +42,7 @@ func TestEventLog(t *testing.T) {
 	}
 }
 
-// Every step of an operation says who has called.
+// TestStepsHaveAttrs finds the call's attributes in every step of an operation.
 func TestStepsHaveAttrs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -14,11 +14,11 @@ import (
 
 // Payment is a record of the log.
 type Payment struct {
-	ID    string // the producer's
+	ID    string // from the producer
 	Cents int
 }
 
-// Log stands in for a partition of Kafka, with the offset that a consumer has stored.
+// Log stands for a partition of Kafka and the offset that a consumer has stored.
 type Log struct {
 	records []Payment
 	offset  int
@@ -41,13 +41,13 @@ func (l *Log) Commit(next int) error {
 
 type Entry struct{ ID int }
 
-// consume runs one batch, and stores the offset after it: what was cut off comes again, and
-// what ran is replayed. Records of one batch have no order among themselves.
+// consume runs one batch and stores the offset after it. An interrupted batch comes again, and its
+// finished records are replayed. Records of one batch have no order.
 func consume(ctx context.Context, d *dedup.Deduper, log *Log) error {
 	records, next := log.Poll(100)
 	var calls []dedup.StatementCall
 	for _, r := range records {
-		// A producer that gives no id has the topic, the partition and the offset.
+		// Without a producer's id, use the topic, the partition and the offset.
 		key, err := dedup.KeyFromIntent("event", "payments", r.ID)
 		if err != nil {
 			return err
@@ -69,8 +69,8 @@ func consume(ctx context.Context, d *dedup.Deduper, log *Log) error {
 	return log.Commit(next)
 }
 
-// refuseInvalid records a refusal of what no retry makes valid. Else one such record would
-// stop the log.
+// refuseInvalid records a refusal of a record that no retry makes valid. Otherwise one such record
+// would stop the log.
 func refuseInvalid(err error) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "23514" { // check_violation
 		return dedup.Final(errors.New("the amount is not valid"))
@@ -78,8 +78,7 @@ func refuseInvalid(err error) error {
 	return err
 }
 
-// A consumer of a log, whose records take effect once although it is delivered at least
-// once.
+// A consumer of a log that delivers at least once. Each record takes effect once.
 func Example_consumer() {
 	ctx := context.Background()
 	pool, drop := exampleDatabase(`CREATE TABLE entries (id int GENERATED ALWAYS AS IDENTITY, cents int CHECK (cents <> 0))`)

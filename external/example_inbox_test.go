@@ -19,15 +19,15 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// PaymentEvent is what the sender posts. It comes at least once, and in any order.
+// PaymentEvent is the sender's message. It is delivered at least once, in any order.
 type PaymentEvent struct {
 	Source  string `json:"source"`
-	ID      string `json:"id"` // the sender's, unique within the source, the same in every delivery
+	ID      string `json:"id"` // from the sender, unique in the source, the same in every delivery
 	Account string `json:"account"`
 	Cents   int    `json:"cents"`
 }
 
-// Inbox is an endpoint for webhooks, where each event takes effect once.
+// Inbox is an endpoint for webhooks. Each event takes effect once.
 type Inbox struct {
 	d      *dedup.Deduper
 	secret []byte
@@ -51,11 +51,11 @@ func (b *Inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch err := b.handle(r.Context(), e); {
 	case err == nil, errors.Is(err, dedup.ErrRefused), errors.Is(err, dedup.ErrExpired):
-		w.WriteHeader(http.StatusNoContent) // committed, now or before: do not send it again
-	case errors.Is(err, dedup.ErrInFlight): // another delivery is at it
+		w.WriteHeader(http.StatusNoContent) // committed, now or earlier: no further delivery is needed
+	case errors.Is(err, dedup.ErrInFlight): // another delivery is running
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "in flight", http.StatusServiceUnavailable)
-	case errors.Is(err, dedup.ErrKeyReused): // one id, two contents: somebody has to look
+	case errors.Is(err, dedup.ErrKeyReused): // one id, two contents: an operator must look
 		http.Error(w, "the id was used for another event", http.StatusConflict)
 	default:
 		http.Error(w, "send it again", http.StatusInternalServerError)
@@ -69,9 +69,9 @@ func (b *Inbox) handle(ctx context.Context, e PaymentEvent) error {
 	}
 	_, err = dedup.Do(ctx, b.d, dedup.Call{
 		Scope: "payments", Tool: "book_payment", Key: key,
-		// What the effect uses, and not the body: senders change details between deliveries.
+		// The fields that the effect uses, not the body: senders change details between deliveries.
 		Args: []any{e.Account, e.Cents},
-		// Longer than the sender delivers an event again.
+		// Longer than the sender repeats an event.
 		Retention: dedup.Retention{Result: 7 * 24 * time.Hour},
 	}, func(ctx context.Context, tx pgx.Tx) (struct{}, error) {
 		_, err := tx.Exec(ctx, `UPDATE accounts SET cents = cents + $1 WHERE name = $2`, e.Cents, e.Account)
@@ -86,7 +86,7 @@ func sign(secret, body []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// An inbox: a webhook's event takes effect once, however often it is delivered.
+// An inbox for webhooks: an event takes effect once, however often it is delivered.
 func Example_inbox() {
 	pool, drop := exampleDatabase(`CREATE TABLE accounts (name text, cents int)`, `INSERT INTO accounts VALUES ('ada', 0)`)
 	defer drop()

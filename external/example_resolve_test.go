@@ -9,8 +9,8 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// A fax that cannot be looked up, and whose provider takes no key. Its answer is lost, so a
-// person looks, and says what became of it. Who said so stays in tool_dedup_audit.
+// A fax cannot be looked up, and its provider takes no key. The reply is lost, so an operator looks
+// and gives a verdict. The actor is kept in tool_dedup_audit.
 func ExampleTools_Resolve() {
 	ctx := context.Background()
 	pool, drop := exampleDatabase()

@@ -26,7 +26,7 @@ type Refunded struct {
 	ID string `json:"id"`
 }
 
-// refundTool refunds over an API that keeps idempotency keys for a day, as Stripe's does.
+// refundTool refunds through an API that keeps idempotency keys for a day, as Stripe's does.
 func refundTool(api string) external.Tool[Refund, Refunded] {
 	client := &http.Client{Transport: &external.Transport{}}
 	return external.Tool[Refund, Refunded]{
@@ -41,24 +41,24 @@ func refundTool(api string) external.Tool[Refund, Refunded] {
 			req.Header.Set("Idempotency-Key", a.Key)
 			res, err := client.Do(req)
 			if err != nil {
-				return out, err // Transport says where it certainly was not sent
+				return out, err // Transport marks requests that were not sent
 			}
 			defer res.Body.Close()
 			switch res.StatusCode {
 			case http.StatusOK:
 				return out, json.NewDecoder(res.Body).Decode(&out)
-			case http.StatusPaymentRequired: // declined, and this key will always be
+			case http.StatusPaymentRequired: // declined; the same key always will be
 				return out, dedup.Final(errors.New("the refund was declined"))
 			case http.StatusTooManyRequests:
 				return out, external.NotDone(errors.New(res.Status))
 			}
-			return out, errors.New(res.Status) // not known
+			return out, errors.New(res.Status) // the outcome is unknown
 		},
 	}
 }
 
-// A refund, whose first answer is lost. It is sent again with the same key: there is one
-// refund, and every call gets the one recorded answer.
+// A refund whose first reply is lost. It is sent again with the same key: there is one refund, and
+// every call returns the recorded answer.
 func Example() {
 	ctx := context.Background()
 	pool, drop := exampleDatabase()
@@ -85,7 +85,7 @@ func Example() {
 	// requests: 2 refunds: 1
 }
 
-// refundAPI makes one refund per key, and loses its first answer.
+// refundAPI makes one refund per key and loses its first reply.
 type refundAPI struct {
 	*httptest.Server
 	requests int
@@ -108,7 +108,8 @@ func newRefundAPI() *refundAPI {
 	return api
 }
 
-// exampleDatabase returns a pool to a database of an example's own, in which the statements were run. drop closes and drops it.
+// exampleDatabase returns a pool to a new database in which the statements were run. drop closes
+// the pool and drops the database.
 var exampleDatabase = pgtest.Example
 
 func exampleMust(err error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
-// TestCloseBehindAClaim closes a process whose claim is on its way: what it has claimed and
-// not begun is attempted by another process, and not parked.
+// TestCloseBehindAClaim closes a process while its claim is on its way. The claimed operation is
+// attempted by another process, and not parked.
 func TestCloseBehindAClaim(t *testing.T) {
 	t.Parallel()
 	f, proxy := proxied(t, nil)
@@ -34,7 +34,8 @@ func TestCloseBehindAClaim(t *testing.T) {
 	require.Equal(t, "ch_1", result.Value.ID)
 }
 
-// TestTableRefuses is a table of operations that does not do what is asked of it. A call ends, and does not try for ever.
+// TestTableRefuses has a table of operations that fails or ignores changes. A call ends with an
+// error and does not retry for ever.
 func TestTableRefuses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -44,18 +45,18 @@ func TestTableRefuses(t *testing.T) {
 		says     string
 		sent     int
 	}{
-		// What a claim cannot write down is not sent.
+		// Nothing is sent if the claim cannot be written.
 		"Claim": {[]answer{is("ch_1")}, func(f *fixture, _ *external.Handle[in, out]) { f.exec(`ALTER TABLE tool_effect RENAME input TO moved`) }, nil, "input", 0},
-		// A table that takes no rows is not asked all the time.
+		// The call pauses between tries if no row is inserted.
 		"ClaimSilently": {[]answer{is("ch_1")}, func(f *fixture, _ *external.Handle[in, out]) { on(f, "INSERT", "", "") }, dedup.ErrInFlight, "", 0},
-		// An identity could be used anew, if its old row could be deleted.
+		// The old row of an identity that may be used anew cannot be deleted.
 		"Forgetting": {[]answer{is("ch_1")}, func(f *fixture, h *external.Handle[in, out]) {
 			_, err := h.Do(f.ctx, call("k"), in{1})
 			require.NoError(t, err)
 			f.exec(`DELETE FROM tool_dedup; UPDATE tool_effect SET forget_at = now()`)
 			on(f, "DELETE", "", "42501")
 		}, nil, "a fault", 1},
-		// The database is away for a moment after an attempt that had no effect: the next one follows.
+		// The database fails once after an attempt without an effect; the next attempt follows.
 		"ReleaseOnce": {[]answer{fails(errBusy), is("ch_1")}, func(f *fixture, _ *external.Handle[in, out]) { failOnce(f, "NEW.state = 'pending'") }, nil, "", 2},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,7 +30,7 @@ type out struct {
 
 func refOf(o out) string { return o.ID }
 
-// fixture is a process with Tools, on a database that others may share.
+// fixture is a process with Tools, on a database that other fixtures may share.
 type fixture struct {
 	t     *testing.T
 	ctx   context.Context
@@ -39,11 +39,10 @@ type fixture struct {
 	tools *external.Tools
 	steps *steps
 	noRef bool         // the tools have no Ref
-	ahead atomic.Int64 // how far the process's clock is ahead, as if it had been paused
+	ahead atomic.Int64 // how far the process's clock is ahead, as after a pause
 }
 
-// lease is long enough for a busy machine, where nothing waits for its end: elapse moves the
-// operations past it.
+// lease is so long that it never ends on a busy machine. elapse moves operations past it.
 const lease = 15 * time.Second
 
 func newFixture(t *testing.T) *fixture {
@@ -51,7 +50,7 @@ func newFixture(t *testing.T) *fixture {
 	return process(t, pgtest.New(t).Pool(t))
 }
 
-// process is a further process on a database.
+// process returns another process on the pool's database.
 func process(t *testing.T, pool *pgxpool.Pool) *fixture {
 	t.Helper()
 	return processWith(t, pool, &external.Options{Lease: lease})
@@ -74,7 +73,7 @@ func processWith(t *testing.T, pool *pgxpool.Pool, opts *external.Options) *fixt
 	return f
 }
 
-// proxied is a process whose connections go through a proxy.
+// proxied returns a process whose connections go through a proxy.
 func proxied(t *testing.T, configure func(*pgxpool.Config)) (*fixture, *faultproxy.Proxy) {
 	t.Helper()
 	proxy, err := faultproxy.New(pgtest.New(t).URL)
@@ -106,7 +105,7 @@ func add(f *fixture, t external.Tool[in, out]) *external.Handle[in, out] {
 
 func call(key string) dedup.Call { return dedup.Call{Scope: "acme", Key: key} }
 
-// accept makes an operation in a transaction of its own.
+// accept accepts an operation in a transaction of its own and commits.
 func accept(f *fixture, h *external.Handle[in, out], key string, order int) {
 	f.t.Helper()
 	require.NoError(f.t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
@@ -121,7 +120,7 @@ func (f *fixture) exec(sql string, args ...any) {
 	require.NoError(f.t, err)
 }
 
-// begin begins a transaction. One that is open at the end of the test is rolled back then.
+// begin begins a transaction, which is rolled back if it is open at the end of the test.
 func (f *fixture) begin(opts ...pgx.TxOptions) pgx.Tx {
 	f.t.Helper()
 	tx, err := f.pool.BeginTx(f.ctx, append(opts, pgx.TxOptions{})[0])
@@ -130,7 +129,7 @@ func (f *fixture) begin(opts ...pgx.TxOptions) pgx.Tx {
 	return tx
 }
 
-// advance does what is due for an operation of the tool "charge".
+// advance calls Advance for an operation of the tool "charge".
 func (f *fixture) advance(key string) external.Operation {
 	f.t.Helper()
 	op, err := f.tools.Advance(f.ctx, "acme", "charge", key)
@@ -158,7 +157,7 @@ func (f *fixture) until(key string, want external.State) external.Operation {
 	}
 }
 
-// parked are the operations that somebody has to look at.
+// parked returns the operations that need an operator.
 func (f *fixture) parked(ctx context.Context) []external.Operation {
 	f.t.Helper()
 	ops, err := f.tools.Parked(ctx, f.pool, external.List{Limit: 1000})
@@ -166,22 +165,22 @@ func (f *fixture) parked(ctx context.Context) []external.Operation {
 	return ops
 }
 
-// untilDue lets time pass until an operation is due.
+// untilDue moves the time until an operation is due.
 func (f *fixture) untilDue(op external.Operation) {
 	f.t.Helper()
 	require.False(f.t, op.Due.IsZero(), "nothing is due: %+v", op)
 	f.elapse(op.Key, op.Due.Sub(op.Now))
 }
 
-// elapse lets time pass for this process and for the operations with a key, without waiting: their times
-// are moved into the past.
+// elapse moves the time of this process, and of the operations with a key, without waiting: it
+// moves their times into the past.
 func (f *fixture) elapse(key string, d time.Duration) {
 	f.t.Helper()
 	require.NoError(f.t, elapse(f.ctx, f.pool, pgx.Identifier{f.d.Options().Schema, "tool_effect"}.Sanitize(), key, d))
-	f.ahead.Add(int64(d)) // last: whose lease has ended gives up, and then others lock the row
+	f.ahead.Add(int64(d)) // last, because an attempt whose lease ends gives up and others then lock the row
 }
 
-// elapse does it as Citus allows: with functions that are immutable.
+// elapse uses immutable functions only, as Citus demands.
 func elapse(ctx context.Context, pool *pgxpool.Pool, table, key string, d time.Duration) error {
 	earlier := func(column string) string {
 		return column + ` = (` + column + ` AT TIME ZONE 'UTC' - $1::interval) AT TIME ZONE 'UTC'`
@@ -192,7 +191,7 @@ func elapse(ctx context.Context, pool *pgxpool.Pool, table, key string, d time.D
 
 const anyWaits = `SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
 
-// untilWaiting returns when somebody waits for a lock in the database.
+// untilWaiting returns when a session of the database waits for a lock.
 func (f *fixture) untilWaiting() {
 	f.t.Helper()
 	for waits := false; !waits; {
@@ -200,7 +199,7 @@ func (f *fixture) untilWaiting() {
 	}
 }
 
-// steps notes the steps that operations take, and stops at one when it is asked to.
+// steps records the steps that operations take, and can stop at one.
 type steps struct {
 	mu      sync.Mutex
 	reached map[external.EventKind]int
@@ -243,7 +242,7 @@ func (s *steps) stopAt(at func(external.Event)) {
 	s.at = at
 }
 
-// provider is one that keeps a book of what it did.
+// provider keeps a book of its effects.
 type provider struct {
 	mu     sync.Mutex
 	done   []out
@@ -255,7 +254,7 @@ func newProvider() *provider {
 	return &provider{byKey: map[string]out{}, byCall: map[int][]out{}}
 }
 
-// act carries an order out. A key that it knows gets the same answer.
+// act carries out an order. A known key gets the same reply again.
 func (p *provider) act(key string, order int) out {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -275,7 +274,7 @@ func (p *provider) find(order int) []out {
 	return append([]out{}, p.byCall[order]...)
 }
 
-// perform and look are those of a tool without a key.
+// perform and look are the functions of a tool without a key.
 func (p *provider) perform(_ context.Context, _ external.Attempt, i in) (out, error) {
 	return p.act("", i.Order), nil
 }
@@ -294,13 +293,13 @@ var errLost = errors.New("the answer is lost")
 
 func losing(context.Context, external.Attempt, in) (out, error) { return out{}, errLost }
 
-// answer is what a provider answers to an attempt, or to a look.
+// answer is a provider's reply to an attempt or a look-up.
 type answer struct {
 	outs []out
 	err  error
 }
 
-// is answers with the ids of effects.
+// is returns a reply with the ids of effects.
 func is(ids ...string) (a answer) {
 	for _, id := range ids {
 		a.outs = append(a.outs, out{id})
@@ -310,20 +309,21 @@ func is(ids ...string) (a answer) {
 
 func fails(err error) answer { return answer{err: err} }
 
-// These answers are none: the callback panics, or does not come back before its context ends.
+// With these errors the callback does not reply: it panics, or hangs until its context ends.
 var errPanics, errHangs = errors.New("a bug"), errors.New("hangs")
 
-// script is a provider of one operation. It answers one attempt after the other, and one look after the other, and
-// gives the last answer again and again.
+// script is a provider of one operation with prepared replies to attempts and look-ups. The last
+// reply is repeated.
 type script struct {
 	attempts, looks []answer
 
 	mu           sync.Mutex
-	keys         []string // of the attempts
+	keys         []string // the attempts' keys
 	sent, looked int
 }
 
-// tool lets the script carry out a tool. The tool has Find where there are looks.
+// tool makes the script the provider of a tool. The tool has Find if the script has replies to
+// look-ups.
 func (s *script) tool(t external.Tool[in, out]) external.Tool[in, out] {
 	t.Perform = func(ctx context.Context, a external.Attempt, _ in) (out, error) {
 		s.mu.Lock()
@@ -355,7 +355,7 @@ func (s *script) next(ctx context.Context, from []answer, n *int) ([]out, error)
 	return slices.Clone(a.outs), a.err
 }
 
-// count is how many attempts and looks there were.
+// count returns the numbers of attempts and look-ups.
 func (s *script) count() (sent, looked int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -364,7 +364,7 @@ func (s *script) count() (sent, looked int) {
 
 const ledgerTable = `CREATE TABLE ledger (ordered int, kind text, entry text)`
 
-// makeLedger makes the application's table, to which the tools of ledger write.
+// makeLedger creates the application's table, to which the tools of ledger write.
 func (f *fixture) makeLedger() {
 	f.t.Helper()
 	f.exec(ledgerTable)
@@ -383,7 +383,7 @@ func ledger(t external.Tool[in, out]) external.Tool[in, out] {
 	return t
 }
 
-// ledger are the entries of an order.
+// ledger returns the entries of an order.
 func (f *fixture) ledger(order int) (all []string) {
 	f.t.Helper()
 	rows, err := f.pool.Query(f.ctx, `SELECT kind || ' ' || entry FROM ledger WHERE ordered = $1 ORDER BY 1`, order)
@@ -397,7 +397,7 @@ func answering(id string) func(context.Context, external.Attempt, in) (out, erro
 	return func(context.Context, external.Attempt, in) (out, error) { return out{id}, nil }
 }
 
-// on makes a trigger on tool_effect raise an error, or leave out the row where code is empty.
+// on creates a trigger on tool_effect that raises an error, or drops the row if code is empty.
 func on(f *fixture, event, when, code string) {
 	f.t.Helper()
 	does := `RETURN NULL`
@@ -407,7 +407,7 @@ func on(f *fixture, event, when, code string) {
 	trigger(f, event, when, "nextval('faults') > 0", does)
 }
 
-// failOnce makes one UPDATE for which a condition holds meet a server that shuts down.
+// failOnce makes one UPDATE that matches a condition fail as if the server were shutting down.
 func failOnce(f *fixture, when string) {
 	f.t.Helper()
 	trigger(f, "UPDATE", "WHEN ("+when+")", "nextval('faults') = 1", `RAISE EXCEPTION 'a fault' USING ERRCODE = '57P01'`)

@@ -19,14 +19,14 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// FuzzOperations has three processes act on one operation as the bytes say, against a
-// provider of each kind that keeps a book.
+// FuzzOperations has three processes act on one operation in the order that the bytes give, with
+// each kind of provider. The provider keeps a book of its effects.
 func FuzzOperations(f *testing.F) {
 	for kind := range fuzzKinds {
 		for _, script := range []string{
 			"\x00\x00",                 // a call that succeeds
-			"\x07\x03\x01\x00\x04\x01", // a late effect beside whatever follows
-			"\x00\x01\x08\x09\x00\x0a\x04\x00\x0b\x05",                 // lost, taken over, not done, killed
+			"\x07\x03\x01\x00\x04\x01", // a late effect beside later acts
+			"\x00\x01\x08\x09\x00\x0a\x04\x00\x0b\x05",                 // lost, taken over, NotDone, killed
 			"\x03\x07\x00\x09\x08\x05\x0c\x0a\x0b\x0d\x00",             // a zombie beside others
 			"\x06\x02\x03\x08\x08\x0e\x09\x0a\x05\x0c\x10\x0f\x00\x11", // late effects, a refusal, verdicts
 		} {
@@ -45,11 +45,11 @@ func FuzzOperations(f *testing.F) {
 	})
 }
 
-// fuzzTimeout is when an attempt is left behind that does not heed its context, and a look that
-// comes late. No lease ends by itself.
+// fuzzTimeout is the time after which an attempt that ignores its context, or a late look-up, is
+// abandoned. Leases end only if the fuzzer moves the time.
 const fuzzTimeout = 100 * time.Millisecond
 
-// fuzzKinds are what a provider offers. Its settling is honest.
+// fuzzKinds are the kinds of providers. Their Settles is right.
 var fuzzKinds = []struct {
 	name        string
 	takes, find bool
@@ -78,13 +78,13 @@ type market struct {
 	book     []out
 	byKey    map[string]out
 	declined bool
-	never    bool // a person has said so
+	never    bool // an operator gave the verdict Never
 	late     []request
 	zombies  []chan struct{}
-	ahead    atomic.Int64 // how far the clock of all is ahead
+	ahead    atomic.Int64 // how far everyone's clock is ahead
 }
 
-// request is one that is on its way when its attempt has ended.
+// request is a request that is still on its way after its attempt has ended.
 type request struct {
 	key   string
 	ended time.Time
@@ -121,17 +121,17 @@ func (m *market) start() *trader {
 	return p
 }
 
-// now is the clock of the processes and of the provider.
+// now is the clock of the processes and the provider.
 func (m *market) now() time.Time { return time.Now().Add(time.Duration(m.ahead.Load())) }
 
-// untilDue lets time pass, for all, until the operation is due.
+// untilDue moves everyone's time until the operation is due.
 func (m *market) untilDue(op external.Operation) {
 	until := max(op.Due.Sub(op.Now), 0)
 	m.ahead.Add(int64(until))
 	require.NoError(m.t, elapse(m.t.Context(), m.pool, "tool_effect", m.call().Key, until))
 }
 
-// next is the next byte, zero after the last one.
+// next returns the next byte, zero after the last one.
 func (m *market) next() byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -149,7 +149,7 @@ func (m *market) found() []out {
 	return append([]out{}, m.book...)
 }
 
-// act carries an order out. A provider that takes keys acts once, and keeps what it declined.
+// act carries out an order. A provider that takes keys acts once per key, and keeps its refusals.
 func (m *market) act(key string) (out, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,12 +177,12 @@ func (p *trader) perform(ctx context.Context, a external.Attempt, _ in) (out, er
 		return out{}, errLost
 	}
 	switch m.next() % 8 {
-	case 1: // it happens, and the answer is lost
+	case 1: // takes effect, the reply is lost
 		_, _ = m.act(a.Key)
 		return out{}, errLost
-	case 2: // it does not
+	case 2: // lost without effect
 		return out{}, errLost
-	case 3: // it may happen later
+	case 3: // may take effect later
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.late = append(m.late, request{a.Key, m.now()})
@@ -193,7 +193,7 @@ func (p *trader) perform(ctx context.Context, a external.Attempt, _ in) (out, er
 		return m.decline(a.Key)
 	case 6:
 		panic("a bug")
-	case 7: // deaf to its context
+	case 7: // ignores its context
 		hold := make(chan struct{})
 		m.mu.Lock()
 		m.zombies = append(m.zombies, hold)
@@ -207,7 +207,7 @@ func (p *trader) perform(ctx context.Context, a external.Attempt, _ in) (out, er
 	return m.act(a.Key)
 }
 
-// decline refuses, unless it has happened under the key.
+// decline refuses, unless the key has had an effect.
 func (m *market) decline(key string) (out, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -218,8 +218,8 @@ func (m *market) decline(key string) (out, error) {
 	return out{}, dedup.Final(errors.New("declined"))
 }
 
-// land lets the oldest request that is on its way arrive. One that would break the promise of
-// Settles never does.
+// land delivers the oldest request that is on its way. It drops a request that is later than
+// Settles allows.
 func (m *market) land() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -233,7 +233,7 @@ func (m *market) land() {
 	}
 }
 
-// wake lets the oldest zombie go on.
+// wake continues the oldest zombie.
 func (m *market) wake() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -243,7 +243,7 @@ func (m *market) wake() {
 	}
 }
 
-// quiet reports whether nothing may happen any more by what was sent.
+// quiet reports whether no sent request can still take effect.
 func (m *market) quiet() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -276,7 +276,7 @@ func (m *market) run() {
 	m.check()
 }
 
-// step is an act of a process, or of the provider.
+// step is one act of a process or of the provider.
 func (m *market) step(p *trader, b byte) {
 	ctx := m.t.Context()
 	switch b % 8 {
@@ -305,7 +305,7 @@ func (m *market) step(p *trader, b byte) {
 	}
 }
 
-// advance does what is due when it is.
+// advance calls Advance if the operation is due.
 func (m *market) advance(p *trader) {
 	if op := m.lookup(); !op.Due.IsZero() && op.Due.Sub(op.Now) < 3*lease {
 		m.untilDue(op)
@@ -313,8 +313,8 @@ func (m *market) advance(p *trader) {
 	p.advance(m.call().Key)
 }
 
-// kill ends a process: what it waits for never reaches the provider. One that holds a zombie
-// lives on, because what that has done is known to it alone.
+// kill ends a process: its waiting requests never reach the provider. A process with a zombie lives
+// on, because only it knows the zombie's outcome.
 func (m *market) kill(i int) {
 	p := m.processes[i]
 	if p.zombies.Load() > 0 {
@@ -327,7 +327,7 @@ func (m *market) kill(i int) {
 	m.processes[i] = m.start()
 }
 
-// resolve says what the book says, when nothing is on its way.
+// resolve gives the verdict that the book supports, if no request is on its way.
 func (m *market) resolve(p *trader, b byte) {
 	op := m.lookup()
 	book := m.found()
@@ -347,7 +347,7 @@ func (m *market) resolve(p *trader, b byte) {
 	}
 }
 
-// end does what is due until nothing is, or only looks at what is parked are.
+// end advances the operation until nothing is due but look-ups of a parked operation.
 func (m *market) end() {
 	for range 100 {
 		op := m.lookup()
@@ -360,7 +360,7 @@ func (m *market) end() {
 	require.Fail(m.t, "it goes on for ever", "%+v", m.lookup())
 }
 
-// check holds the book against what the processes have stored.
+// check compares the book with the stored operation and record.
 func (m *market) check() {
 	t, ctx := m.t, m.t.Context()
 	for _, p := range m.processes {

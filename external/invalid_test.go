@@ -12,8 +12,8 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// TestProblems adds nothing, and says what Add would refuse: what is wrong with the tool by itself, with its times, and
-// with it beside those of the Tools, whose answers are kept for 31 days.
+// TestProblems lists the problems for which Add would refuse a tool, without adding it: those of
+// the tool alone, of its durations, and of the Tools, whose answers are kept for 31 days.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -21,9 +21,9 @@ func TestProblems(t *testing.T) {
 	find := func(context.Context, external.Attempt, in) ([]out, error) { return nil, nil }
 	add(f, external.Tool[in, out]{Name: "taken", Perform: perform})
 	for name, c := range map[string]struct {
-		tool   external.Tool[in, out] // the name is the case's where it has none
-		fields []string               // of all problems; none where it is taken
-		says   string                 // of the first
+		tool   external.Tool[in, out] // without a Name, the case's is used
+		fields []string               // of all problems; none if Add accepts it
+		says   string                 // part of the first problem's text
 	}{
 		"Good":           {tool: external.Tool[in, out]{Perform: perform}},
 		"Taken":          {tool: external.Tool[in, out]{Name: "taken", Perform: perform}, fields: []string{"Tool.Name"}, says: `"taken" is taken`},
@@ -41,15 +41,15 @@ func TestProblems(t *testing.T) {
 
 		"Day":            {tool: external.Tool[in, out]{Perform: perform, Ref: refOf, KeyKept: 24 * time.Hour}},
 		"Forever":        {tool: external.Tool[in, out]{Perform: perform, Ref: refOf, KeyKept: external.Forever, Retention: dedup.Retention{Result: time.Hour, Tombstone: -1}}},
-		"LeasesTooLong":  {tool: external.Tool[in, out]{Perform: perform, Ref: refOf, KeyKept: 2 * lease, Timeout: time.Millisecond}, fields: []string{"Tool.KeyKept"}, says: "it never would be"},
+		"LeasesTooLong":  {tool: external.Tool[in, out]{Perform: perform, Ref: refOf, KeyKept: 2 * lease, Timeout: time.Millisecond}, fields: []string{"Tool.KeyKept"}, says: "make KeyKept longer"},
 		"JustLongEnough": {tool: external.Tool[in, out]{Perform: perform, Ref: refOf, KeyKept: 2*lease + 1, Timeout: time.Millisecond}},
-		"TimeoutAdded":   {tool: external.Tool[in, out]{Perform: perform, Ref: refOf, KeyKept: 8 * lease, Timeout: 2 * lease, Settles: 5 * lease}, fields: []string{"Tool.KeyKept"}, says: "it never would be"},
-		"SettlesTooLong": {tool: external.Tool[in, out]{Perform: perform, Ref: refOf, KeyKept: time.Hour, Settles: time.Hour}, fields: []string{"Tool.Settles", "Tool.KeyKept"}, says: "as long as KeyKept"},
+		"TimeoutAdded":   {tool: external.Tool[in, out]{Perform: perform, Ref: refOf, KeyKept: 8 * lease, Timeout: 2 * lease, Settles: 5 * lease}, fields: []string{"Tool.KeyKept"}, says: "make KeyKept longer"},
+		"SettlesTooLong": {tool: external.Tool[in, out]{Perform: perform, Ref: refOf, KeyKept: time.Hour, Settles: time.Hour}, fields: []string{"Tool.Settles", "Tool.KeyKept"}, says: "must be less than KeyKept"},
 		"Remembered":     {tool: external.Tool[in, out]{Perform: perform, Ref: refOf, KeyKept: 31 * 24 * time.Hour}},
 		"Outlived":       {tool: external.Tool[in, out]{Perform: perform, Ref: refOf, KeyKept: 31*24*time.Hour + 1}, fields: []string{"Tool.KeyKept"}, says: "the old effect"},
 		"OutlivedItself": {
 			tool:   external.Tool[in, out]{Perform: perform, Ref: refOf, KeyKept: time.Hour, Retention: dedup.Retention{Result: time.Minute, Tombstone: -1}},
-			fields: []string{"Tool.KeyKept"}, says: "is remembered for 1m0s",
+			fields: []string{"Tool.KeyKept"}, says: "the record is kept for 1m0s",
 		},
 	} {
 		c.tool.Name = cmp.Or(c.tool.Name, name)

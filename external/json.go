@@ -14,7 +14,7 @@ import (
 	"github.com/tooldedup/dedup/internal/canon"
 )
 
-// decode reads a stored text. Its error names the member at fault, and no value.
+// decode reads stored JSON. Its error names the member at fault, but no value.
 func decode[T any](raw json.RawMessage) (value T, err error) {
 	err = guarded(func() error { return json.Unmarshal(raw, &value) })
 	if err == nil {
@@ -26,8 +26,9 @@ func decode[T any](raw json.RawMessage) (value T, err error) {
 	return value, errors.New("dedup: the stored input or result no longer fits the tool's type")
 }
 
-// decodeInput reads an input as a whole: a member that In lacks is one that another release has written,
-// and without it the effect would be another. Its error names the member at fault, and no value.
+// decodeInput reads a stored input strictly. Another release may have written a member that In
+// lacks, and without it the effect would be a different one. The error names the member at fault,
+// but no value.
 func decodeInput[In any](raw json.RawMessage) (in In, err error) {
 	err = guarded(func() error { return json.Unmarshal(raw, &in) })
 	if err == nil && fits[In](raw, true) {
@@ -42,7 +43,7 @@ func decodeInput[In any](raw json.RawMessage) (in In, err error) {
 	return in, &dedup.InvalidError{What: "call", Field: "in", Reason: reason, Err: err}
 }
 
-// lacking says of a text which member T, the tool's input or result, lacks.
+// lacking returns the reason for JSON with a member that T lacks. what is "input" or "result".
 func lacking[T any](raw json.RawMessage, what string) string {
 	reason := "has a member that the tool's " + what + " lacks"
 	if name, found := memberAtFault[T](raw, true); found {
@@ -51,9 +52,10 @@ func lacking[T any](raw json.RawMessage, what string) string {
 	return reason
 }
 
-// memberAtFault returns the name of the first member of an object that does not fit T when it is read
-// alone. The errors of encoding/json say where too, but differ between releases of Go and may hold the
-// keys of a map, which are values. If T is a map, so are the names of the members: there is none then.
+// memberAtFault returns the first member of an object that does not fit T when it is read alone.
+// The errors of encoding/json name it too, but their text differs between releases of Go and may
+// quote the keys of a map. If T is a map, the members' names are values, and memberAtFault returns
+// none.
 func memberAtFault[T any](raw json.RawMessage, strict bool) (name string, found bool) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(raw, &members) != nil || reflect.TypeFor[T]().Kind() == reflect.Map {
@@ -68,7 +70,7 @@ func memberAtFault[T any](raw json.RawMessage, strict bool) (name string, found 
 	return "", false
 }
 
-// fits reports whether a valid text can be read as a T; if strict, without a member that T lacks.
+// fits reports whether valid JSON can be read as a T; if strict, without a member that T lacks.
 func fits[T any](raw json.RawMessage, strict bool) bool {
 	return guarded(func() error {
 		decoder := json.NewDecoder(bytes.NewReader(raw))
@@ -79,7 +81,7 @@ func fits[T any](raw json.RawMessage, strict bool) bool {
 	}) == nil
 }
 
-// encode makes the text of a result.
+// encode encodes a result.
 func encode(out any) (json.RawMessage, error) {
 	text, err := safely(func() ([]byte, error) { return marshal(out) })
 	if err == nil && !utf8.Valid(text) {
@@ -91,6 +93,6 @@ func encode(out any) (json.RawMessage, error) {
 	return text, nil
 }
 
-// marshal encodes a value as package dedup does, and leaves <, > and & as they are: models read
+// marshal encodes a value as package dedup does. It does not escape <, > and &, because models read
 // results.
 func marshal(value any) ([]byte, error) { return canon.Encode(value, false) }

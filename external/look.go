@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// find asks the provider, within the lease and the tool's Timeout. One that does not heed its context
-// is left behind: it holds up nobody, and what it would still find is found by the next look.
+// find calls Find within the lease and the tool's Timeout. If Find ignores its context, find
+// abandons it: the goroutine goes on, its result is dropped, and the next look-up asks again.
 func (x *Tools) find(ctx context.Context, a *act, at *attempt) ([]json.RawMessage, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, min(at.t.Timeout, x.opts.Lease*3/4), errTimeout)
 	defer cancel()
@@ -18,7 +18,7 @@ func (x *Tools) find(ctx context.Context, a *act, at *attempt) ([]json.RawMessag
 	}
 	answer := make(chan found, 1)
 	asked, in := at.row.attempt(), at.row.in()
-	a.behind.Go(func() {
+	a.abandoned.Go(func() {
 		outs, err := safely(func() ([]json.RawMessage, error) { return at.t.Find(ctx, asked, in) })
 		answer <- found{outs, err}
 	})
@@ -32,8 +32,8 @@ func (x *Tools) find(ctx context.Context, a *act, at *attempt) ([]json.RawMessag
 	return f.outs, f.err
 }
 
-// look finds out what became of earlier attempts, and makes another one only where none of
-// them can take effect any more, or where the provider keeps it from being a second one.
+// look looks for the effects of earlier attempts. If there are none, it makes another attempt only
+// if no earlier one can still take effect, or if the provider's key prevents a second effect.
 //
 // In the model: LOOKING and LOOKED in worker.pml.
 func (x *Tools) look(ctx context.Context, a *act, at *attempt) {
@@ -41,14 +41,14 @@ func (x *Tools) look(ctx context.Context, a *act, at *attempt) {
 	var unrecorded *unrecordable
 	switch {
 	case errors.As(err, &unrecorded):
-		a.err = x.insist(ctx, forever, func() error { return x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err) })
-	case err != nil && at.row.state == Parked: // it does not count
+		a.err = x.retryFor(ctx, forever, func() error { return x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err) })
+	case err != nil && at.row.state == Parked: // a failed look-up does not count
 		a.err = x.lookAgain(ctx, at, at.row.tries)
 	case err != nil:
 		a.err = x.postpone(ctx, at, note(err), false)
 	case len(outs) > 0:
 		x.found(ctx, a, at, outs)
-	case at.row.state == Parked: // it is looked for, and never attempted again
+	case at.row.state == Parked: // never attempted again
 		a.err = x.lookAgain(ctx, at, at.row.tries+1)
 	case at.row.confirmed:
 		a.err = x.notFoundYet(ctx, at)
@@ -59,14 +59,13 @@ func (x *Tools) look(ctx context.Context, a *act, at *attempt) {
 	case at.row.unmarked:
 		a.err = x.giveUp(ctx, at, "not found, and an attempt was made by a release without Find, whose effect a look-up may not see")
 	case at.t.Settles > 0:
-		a.err = x.change(ctx, at, x.sql.settleLater, at.t.Settles, at.earlier)
+		a.err = x.change(ctx, at, x.sql.settleLater, at.t.Settles, at.earlierUntil)
 	default:
 		a.err = x.giveUp(ctx, at, "not found, and it may still be on its way")
 	}
 }
 
-// resend makes another attempt after a look that found nothing, if it can begin before a
-// time.
+// resend makes another attempt after a look-up that found nothing, if the time is not past before.
 func (x *Tools) resend(ctx context.Context, a *act, at *attempt, before *time.Time) {
 	if a.err = x.take(ctx, at, purpose{sends: true, goesOn: true, before: before}); a.err == nil {
 		x.event(ctx, EventResent, at.row, "", "a look found nothing")
@@ -74,26 +73,26 @@ func (x *Tools) resend(ctx context.Context, a *act, at *attempt, before *time.Ti
 	}
 }
 
-// settled reports whether no earlier attempt can take effect any more, or become visible:
-// when the look began, which was after the row was taken, that time had passed.
+// settled reports whether no earlier attempt could take effect or become visible any more when the
+// look-up began. The look-up began after the row was taken.
 func (at *attempt) settled(settles time.Duration) bool {
-	return at.earlier == nil || settles > 0 && !at.row.now.Before(at.earlier.Add(settles))
+	return at.earlierUntil == nil || settles > 0 && !at.row.now.Before(at.earlierUntil.Add(settles))
 }
 
-// found records what a look has found. Where there is more than one effect, that is
-// reported with the record.
+// found records the effects that a look-up found.
 func (x *Tools) found(ctx context.Context, a *act, at *attempt, outs []json.RawMessage) {
 	x.event(ctx, EventFound, at.row, at.t.Ref(outs[0]), "")
 	x.record(ctx, a, at, outs...)
 }
 
-// lookAgain leaves a parked operation parked until the next look for it, after so many.
+// lookAgain keeps an operation parked until its next look-up. looks is how many it has had.
 func (x *Tools) lookAgain(ctx context.Context, at *attempt, looks int) error {
 	return x.change(ctx, at, x.sql.park, x.parkedPause(looks), value(at.row.note), nil, nil, nil, looks)
 }
 
-// exists deals with a provider that says that it has an effect of the key. The row keeps that: the provider may forget
-// its key before a look finds the effect, and nothing is sent again.
+// exists handles ErrExists: the provider says that it has an effect of the key. The row stores
+// that, and nothing is sent again, because the provider may forget its key before a look-up finds
+// the effect.
 //
 // In the model: the answer EXISTS in worker.pml.
 func (x *Tools) exists(ctx context.Context, a *act, at *attempt, why error) {
@@ -107,8 +106,8 @@ func (x *Tools) exists(ctx context.Context, a *act, at *attempt, why error) {
 	}
 }
 
-// maxUnseen is how often something that the provider says exists is looked for before the
-// operation is parked.
+// maxUnseen is how often an effect that the provider says exists is looked up before the operation
+// is parked.
 const maxUnseen = 10
 
 func (x *Tools) notFoundYet(ctx context.Context, at *attempt) error {
@@ -119,13 +118,13 @@ func (x *Tools) notFoundYet(ctx context.Context, at *attempt) error {
 	return x.postpone(ctx, at, why, true)
 }
 
-// audit looks once more after an answer that relied on a look which found nothing: if that
-// was wrong, there are two effects by now, or one beside a refusal. The operation is taken first, so
-// that one process looks at a time.
+// audit looks once more after an answer that relied on a look-up which found nothing. If that was
+// wrong, there are now two effects, or one beside a refusal. The audit takes the operation first,
+// so that one process looks at a time.
 //
 // In the model: the audit in worker.pml.
 func (x *Tools) audit(ctx context.Context, a *act, at *attempt) error {
-	if at.t.Find == nil { // a person said that it never happened
+	if at.t.Find == nil { // the answer relied on an operator's Never
 		return x.change(ctx, at, x.sql.audited, nil)
 	}
 	if err := x.tryChange(ctx, at, x.sql.audit, x.opts.Lease); err != nil {
@@ -138,31 +137,32 @@ func (x *Tools) audit(ctx context.Context, a *act, at *attempt) error {
 		return x.change(ctx, at, x.sql.audited, &pause)
 	}
 	for _, out := range outs {
-		if err := x.twice(ctx, at, at.t.Ref(out)); err != nil {
+		if err := x.markTwice(ctx, at, at.t.Ref(out)); err != nil {
 			return err
 		}
 	}
 	return x.change(ctx, at, x.sql.audited, nil)
 }
 
-// twice marks an operation as one that happened more than once, unless ref is known.
-func (x *Tools) twice(ctx context.Context, at *attempt, ref string) error {
+// markTwice adds an effect to the operation's Twice, unless ref is already in the row.
+func (x *Tools) markTwice(ctx context.Context, at *attempt, ref string) error {
 	var marked *row
-	err := x.insist(ctx, forever, func() (err error) {
-		marked, err = one(x.rows(ctx, x.sql.twice, append(life(at.row), named(ref))...))
+	err := x.retryFor(ctx, forever, func() (err error) {
+		marked, err = one(x.rows(ctx, x.sql.twice, append(byCreation(at.row), refOrNone(ref))...))
 		return err
 	})
 	if marked != nil && marked.twice != nil {
 		x.event(ctx, EventTwice, marked, ref, "")
 	}
-	return failed("marking an operation", err)
+	return wrap("marking an operation", err)
 }
 
-// life are the parameters of a statement that changes a row whoever holds it.
-func life(r *row) []any { return []any{r.Scope, r.Tool, r.Key, r.createdAt} }
+// byCreation returns the parameters $1 to $4 of a statement that changes an operation's row even if
+// another act holds it.
+func byCreation(r *row) []any { return []any{r.Scope, r.Tool, r.Key, r.createdAt} }
 
-// named is a ref that shows that there is an effect, where the tool has no other.
-func named(ref string) string {
+// refOrNone returns ref, or "(none)" for an effect of a tool without Ref.
+func refOrNone(ref string) string {
 	if ref == "" {
 		return "(none)"
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// TestLooksThatDoNotCount are looks for a parked call that come to no end: because the provider cannot be asked for a
-// while, because the process that looks dies, or because a release of the program cannot read the input. The next
-// look comes as if such a one had not been begun. What is parked still says why, and since when.
+// TestLooksThatDoNotCount interrupts look-ups for a parked call: the provider fails, the process
+// dies, or a release cannot read the input. The next look-up comes as if the interrupted one had
+// not begun. The operation keeps its note and its ChangedAt.
 func TestLooksThatDoNotCount(t *testing.T) {
 	t.Parallel()
 	shared := newFixture(t)
 	for name, outage := range map[string]struct {
-		fence bool // another process takes over before the look has ended
-		newer bool // a release looks that cannot read the input
+		fence bool // another process takes over before the look-up has ended
+		newer bool // the looking release cannot read the input
 	}{"Fails": {}, "CutOff": {fence: true}, "Unreadable": {newer: true}} {
 		f := process(t, shared.pool)
 		s := &script{attempts: []answer{fails(errLost)}, looks: []answer{is()}}
@@ -64,7 +64,7 @@ func TestLooksThatDoNotCount(t *testing.T) {
 	}
 }
 
-// TestLookThatHangs is a Find that heeds no context. It is left behind, as one that has failed.
+// TestLookThatHangs has a Find that ignores its context. It is abandoned and counts as failed.
 func TestLookThatHangs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -72,7 +72,7 @@ func TestLookThatHangs(t *testing.T) {
 	t.Cleanup(func() { close(hold) })
 	looks := 0
 	h := add(f, external.Tool[in, out]{
-		Timeout: time.Nanosecond, // it is over before a look begins
+		Timeout: time.Nanosecond, // ends before a look-up begins
 		Perform: losing,
 		Find: func(context.Context, external.Attempt, in) ([]out, error) {
 			if looks++; looks == 1 {
@@ -86,7 +86,7 @@ func TestLookThatHangs(t *testing.T) {
 	_, err := h.Do(ctx, impatient("k"), in{1})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
 	op := f.lookup("k")
-	for ; op.Note != errLost.Error(); op = f.lookup("k") { // the caller does not wait for what an attempt past its Timeout writes
+	for ; op.Note != errLost.Error(); op = f.lookup("k") { // the call does not wait for the writes of an attempt past its Timeout
 		require.NoError(t, ctx.Err())
 	}
 	f.untilDue(op)
@@ -96,8 +96,8 @@ func TestLookThatHangs(t *testing.T) {
 	require.Contains(t, op.Note, "Timeout has passed")
 }
 
-// TestOneProcessAudits is the look after an answer that relied on a look. While a process is at it, the
-// operation is not due, and another process does not look.
+// TestOneProcessAudits audits an answer that relied on a look-up. Meanwhile the operation is not
+// due, and no other process looks.
 func TestOneProcessAudits(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -135,8 +135,8 @@ func TestOneProcessAudits(t *testing.T) {
 	require.Zero(t, op.Due)
 }
 
-// TestKeyIsFreeAfterTheAudit has a record forgotten while the look after its answer is due. The key is blocked until then,
-// and listed, and a call makes the look itself.
+// TestKeyIsFreeAfterTheAudit has a record forgotten while its audit is due. The key is blocked and
+// listed until then, and a call makes the audit itself.
 func TestKeyIsFreeAfterTheAudit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -147,7 +147,7 @@ func TestKeyIsFreeAfterTheAudit(t *testing.T) {
 	s.looks, s.looked = []answer{fails(errors.New("503")), is("ch_1")}, 0
 	f.exec(`DELETE FROM tool_dedup`)
 	f.exec(`UPDATE tool_effect SET forget_at = clock_timestamp(), due_at = clock_timestamp()`)
-	_, err = h.Do(f.ctx, call("k"), in{2}) // whose look fails
+	_, err = h.Do(f.ctx, call("k"), in{2}) // its look-up fails
 	var parked *external.ParkedError
 	require.ErrorAs(t, err, &parked)
 	require.Contains(t, parked.Operation.Note, "the key is free after a look at the provider")

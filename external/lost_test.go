@@ -19,7 +19,8 @@ import (
 
 var claiming = faultproxy.AtSQL(`INSERT INTO "public"."tool_effect"`)
 
-// claimsThrough is a process behind a proxy, and the claims that it sends.
+// claimsThrough returns a process behind a proxy, and a channel with one element for each claim it
+// sends.
 func claimsThrough(t *testing.T) (*fixture, *faultproxy.Proxy, <-chan struct{}) {
 	t.Helper()
 	f, proxy := proxied(t, nil)
@@ -33,8 +34,8 @@ func claimsThrough(t *testing.T) (*fixture, *faultproxy.Proxy, <-chan struct{}) 
 	return f, proxy, claims
 }
 
-// TestClaimIsCommittedLate loses the answer to a claim that is committed only when the call has tried
-// again, and has met it as somebody's.
+// TestClaimIsCommittedLate loses the reply to a claim that commits late: the call's next claim has
+// already met it as another call's.
 func TestClaimIsCommittedLate(t *testing.T) {
 	t.Parallel()
 	f, proxy, claims := claimsThrough(t)
@@ -46,7 +47,7 @@ func TestClaimIsCommittedLate(t *testing.T) {
 	}}))
 	late := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Delayed, Where: faultproxy.AtCommit})
 	go func() {
-		for range 4 { // the second and the third have met the first one
+		for range 4 { // the second and the third meet the first one
 			<-claims
 		}
 		late.Release()
@@ -58,8 +59,8 @@ func TestClaimIsCommittedLate(t *testing.T) {
 	require.Equal(t, []string{"finish ch_1"}, f.ledger(1))
 }
 
-// TestClaimIsKnownOnce loses the answers to the claims around an attempt which outlives its time: what
-// tells a claim says nothing of it once it is attempted.
+// TestClaimIsKnownOnce loses the replies to the claims around an attempt that outlives its timeout.
+// Once an attempt has begun, the nonce of its claim no longer means that nothing was sent.
 func TestClaimIsKnownOnce(t *testing.T) {
 	t.Parallel()
 	f, proxy, claims := claimsThrough(t)
@@ -74,26 +75,26 @@ func TestClaimIsKnownOnce(t *testing.T) {
 	}})
 	proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: claiming})
 	go func() {
-		for range 5 { // one is lost, known, lost again, and no more known
+		for range 5 { // lost, recognized, lost again, not recognized
 			<-claims
 		}
 		close(goOn)
 	}()
 	_, err := h.Do(f.ctx, call("k"), in{1})
-	if err != nil { // parked before the attempt has come back
+	if err != nil { // parked before the attempt returned
 		require.ErrorAs(t, err, new(*external.ParkedError))
 	}
 	require.EqualValues(t, 1, attempts.Load())
 }
 
-// nodesLostCommits loses a call's claim or its record, or the answer to it, and what is sent between nodes. On
-// PostgreSQL a claim is one statement, and on Citus a transaction whose COMMIT is lost.
+// nodesLostCommits loses a call's claim or record, or the reply to it, and messages between nodes.
+// On PostgreSQL a claim is one statement, and on Citus a transaction whose COMMIT is lost.
 func nodesLostCommits(t *testing.T, e engine) {
 	for name, c := range map[string]struct {
-		settling bool // the record is lost
+		settling bool // lose the record
 		kind     faultproxy.Kind
 		always   bool
-		gives    bool // up: nobody knows whether it is claimed
+		gives    bool // the call gives up: the claim's outcome is unknown
 	}{
 		"claim/answer":       {kind: faultproxy.ReplyReset},
 		"claim/sent":         {kind: faultproxy.Dropped},
@@ -162,7 +163,7 @@ func nodesLostCommits(t *testing.T, e engine) {
 }
 
 // nodesLostNodes cuts the connection at one statement after the other, between the nodes on a
-// cluster: no call fails, and each acts once.
+// cluster. No call fails, and each acts once.
 func nodesLostNodes(t *testing.T, e engine) {
 	on, p := onNodes(t, e), newProvider()
 	proxies := on.proxied(t, e == cluster)
@@ -204,11 +205,11 @@ func nodesLostNodes(t *testing.T, e engine) {
 	}
 }
 
-// citusOwn is what Citus's own processes send, and what they send again within a minute where a
-// node is lost: the second half of a two-phase commit.
+// citusOwn matches statements of Citus's own processes, and those that they repeat within a minute
+// after a node was lost: the second half of a two-phase commit.
 var citusOwn = regexp.MustCompile(`dump_local_wait_edges|pg_prepared_xacts|application_name|^COMMIT PREPARED`)
 
-// proxied puts fault proxies before the coordinator, or between the nodes and the workers.
+// proxied starts fault proxies in front of the coordinator, or between the nodes and the workers.
 func (n nodes) proxied(t *testing.T, between bool) (proxies []*faultproxy.Proxy) {
 	t.Helper()
 	behind := n[:1]

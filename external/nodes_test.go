@@ -18,28 +18,28 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// engine is what a test's calls go to.
+// engine is the kind of server.
 type engine int
 
 const (
 	postgres engine = iota
-	played          // a PostgreSQL that says it is Citus
+	played          // PostgreSQL, treated as Citus
 	cluster         // a Citus cluster
 )
 
-// TestPostgres runs the promise on PostgreSQL.
+// TestPostgres runs the cases on PostgreSQL.
 func TestPostgres(t *testing.T) {
 	t.Parallel()
 	throughNodes(t, postgres)
 }
 
-// TestPlayedCitus runs what is sent to Citus on PostgreSQL.
+// TestPlayedCitus runs the statements for Citus on PostgreSQL.
 func TestPlayedCitus(t *testing.T) {
 	t.Parallel()
 	throughNodes(t, played)
 }
 
-// TestCitus runs the promise on a Citus cluster, through all of its nodes.
+// TestCitus runs the cases on a Citus cluster, through all of its nodes.
 func TestCitus(t *testing.T) {
 	t.Parallel()
 	throughNodes(t, cluster)
@@ -59,7 +59,8 @@ func throughNodes(t *testing.T, e engine) {
 	}
 }
 
-// nodes are the URLs of an engine's nodes, the coordinator first. A PostgreSQL is there three times.
+// nodes are the URLs of an engine's nodes, the coordinator first. A PostgreSQL is listed three
+// times.
 type nodes []string
 
 func onNodes(t *testing.T, e engine) (all nodes) {
@@ -77,13 +78,14 @@ func onNodes(t *testing.T, e engine) (all nodes) {
 	return nodes{db.URL, db.URL, db.URL}
 }
 
-// playCitus makes the processes believe that their database is Citus, where the COMMIT of a claim is a trip of its own.
+// playCitus makes a process treat its database as Citus, where the COMMIT of a claim is another
+// trip.
 func playCitus(f *fixture) {
 	f.t.Helper()
 	f.exec(`INSERT INTO pg_catalog.pg_extension VALUES (1, 'citus', 10, 11, false, '', NULL, NULL)`)
 }
 
-// process is a process that is connected to a node.
+// process returns a process that is connected to a node.
 func (n nodes) process(t *testing.T, node int) *fixture {
 	t.Helper()
 	return process(t, connect(t, n[node]))
@@ -103,7 +105,7 @@ func connect(t *testing.T, url string, configure ...func(*pgxpool.Config)) *pgxp
 	return pool
 }
 
-// makeLedger makes the application's table on all nodes: there a COMMIT with it has two phases.
+// makeLedger creates the application's table on all nodes: a COMMIT with it has two phases there.
 func (n nodes) makeLedger(t *testing.T, e engine) {
 	t.Helper()
 	f := n.process(t, 0)
@@ -113,7 +115,7 @@ func (n nodes) makeLedger(t *testing.T, e engine) {
 	}
 }
 
-// nodesTwins calls through all nodes at once: one of them acts, and all get its answer.
+// nodesTwins calls through all nodes at once: one call acts, and all return its answer.
 func nodesTwins(t *testing.T, e engine) {
 	on, p := onNodes(t, e), newProvider()
 	on.makeLedger(t, e)
@@ -155,8 +157,9 @@ func nodesTwins(t *testing.T, e engine) {
 	require.Equal(t, 4, p.effects())
 }
 
-// nodesKilled ends a process at a step: its connections are closed, and it does nothing any more. Other
-// processes find out what became of its attempt: on Citus by Recover, through the two other nodes, and else by a call.
+// nodesKilled kills a process at a step: its connections are closed, and it does nothing more.
+// Other processes find out the outcome: on Citus by Recover through the two other nodes, otherwise
+// by a call.
 func nodesKilled(t *testing.T, e engine) {
 	steps := map[external.EventKind]map[string]fate{external.EventSending: beforeSend, external.EventAnswered: afterSend, external.EventEnding: afterSend}
 	if e == postgres {
@@ -187,7 +190,7 @@ func nodesKilled(t *testing.T, e engine) {
 					require.ErrorAs(t, err, new(*external.ParkedError))
 				}
 				expect(t, f, p, want)
-				close(dead.goOn) // to its end: it can neither send nor record
+				close(dead.goOn) // let it end; it can neither send nor record
 				dead.pool.Close()
 				dead.calls.Wait()
 			})
@@ -195,7 +198,7 @@ func nodesKilled(t *testing.T, e engine) {
 	}
 }
 
-// recovered has processes recover until one of them has come to an end with the operation.
+// recovered runs Recover in processes until the operation has an answer or is parked.
 func recovered(t *testing.T, all ...*fixture) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -219,7 +222,7 @@ func nodesResolved(t *testing.T, e engine) {
 	f := on.process(t, 1)
 	for name, c := range map[string]struct {
 		verdict external.Verdict
-		result  string // none of a refusal
+		result  string // empty for a refusal
 	}{
 		"happened": {external.Happened(out{"ch_9"}, "seen"), "ch_9"}, "never": {external.Never("not seen"), "ch_1"}, "refuse": {external.Refuse("not seen"), ""},
 	} {
@@ -239,8 +242,8 @@ func nodesResolved(t *testing.T, e engine) {
 	}
 }
 
-// nodesAccepted writes intents through all nodes, and takes some of them back. Two Recover loops do each of the others
-// once.
+// nodesAccepted accepts operations through all nodes and rolls some of them back. Two Recover loops
+// act on each of the others once.
 func nodesAccepted(t *testing.T, e engine) {
 	const each = 10
 	on, p := onNodes(t, e), newProvider()
@@ -285,8 +288,8 @@ func nodesAccepted(t *testing.T, e engine) {
 	require.Equal(t, each*len(on), p.effects())
 }
 
-// nodesInFlight meets an intent that is not committed, through another node: the wait for it
-// is limited where it happens, and the caller's transaction stays usable.
+// nodesInFlight accepts an operation that another node has accepted and not committed. The wait for
+// it is limited on the node where it happens, and the caller's transaction stays usable.
 func nodesInFlight(t *testing.T, e engine) {
 	on := onNodes(t, e)
 	tool := external.Tool[in, out]{Perform: answering("ch_1")}
@@ -318,7 +321,7 @@ func nodesInFlight(t *testing.T, e engine) {
 	require.Equal(t, out{"ch_1"}, result.Value)
 }
 
-// nodesForgotten deletes what may be forgotten, of all scopes, and nothing else.
+// nodesForgotten deletes old operations of all scopes, and nothing else.
 func nodesForgotten(t *testing.T, e engine) {
 	const scopes = 20
 	f := onNodes(t, e).process(t, 1)
@@ -344,8 +347,8 @@ func nodesForgotten(t *testing.T, e engine) {
 	op := status.Operation
 	require.Equal(t, external.Done, op.State)
 
-	// A key whose record is gone may be used anew, a day before the operation is deleted. A fence of its first life
-	// changes nothing.
+	// A key whose record is gone may be used anew, a day before the operation is deleted. A fence
+	// from before changes nothing.
 	forget := func() {
 		f.exec(`DELETE FROM tool_dedup`)
 		f.exec(`UPDATE tool_effect SET forget_at = $1`, op.Now.Add(23*time.Hour))
@@ -367,7 +370,7 @@ func nodesForgotten(t *testing.T, e engine) {
 	}))
 }
 
-// nodesRefused records a refusal together with what the tool writes.
+// nodesRefused records a refusal together with the writes of Refused.
 func nodesRefused(t *testing.T, e engine) {
 	on := onNodes(t, e)
 	on.makeLedger(t, e)
@@ -383,8 +386,8 @@ func nodesRefused(t *testing.T, e engine) {
 	require.Equal(t, []string{"refused declined"}, other.ledger(1))
 }
 
-// nodesFenceGrows attempts through one node after the other: their clocks differ, and the
-// fence of each attempt is higher than the one before.
+// nodesFenceGrows makes attempts through one node after the other. Their clocks differ, and the
+// fence grows with each attempt.
 func nodesFenceGrows(t *testing.T, e engine) {
 	on := onNodes(t, e)
 	var fences []int64
@@ -412,11 +415,11 @@ func nodesFenceGrows(t *testing.T, e engine) {
 	require.IsIncreasing(t, fences)
 }
 
-// nodesSimpleProtocol is refused before anything is sent: Citus would pass the claim on
-// together with its limit.
+// nodesSimpleProtocol is refused before anything is sent: Citus would pass on the claim together
+// with its limit.
 func nodesSimpleProtocol(t *testing.T, e engine) {
 	if e == postgres {
-		return // where TestSessions uses it
+		return // TestSessions uses it there
 	}
 	on, p := onNodes(t, e), newProvider()
 	f := process(t, connect(t, on[0], func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol }))

@@ -14,62 +14,64 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// State is where an operation stands.
+// State is the state of an operation.
 type State string
 
 const (
-	None    State = ""        // there is no such operation, or it is forgotten
-	Pending State = "pending" // nothing that was sent has an effect or will have one
-	Running State = "running" // an attempt may be out
-	Parked  State = "parked"  // it may have happened, and only a person can say
-	Done    State = "done"    // the record in tool_dedup has the answer, also where it is a refusal
+	None    State = ""        // the operation does not exist, or is forgotten
+	Pending State = "pending" // no attempt has or will have an effect
+	Running State = "running" // an attempt may be on its way or may have taken effect
+	Parked  State = "parked"  // the effect may have happened; an operator must decide
+	Done    State = "done"    // the record in tool_dedup has the answer, which may be a refusal
 
-	// These are of a [Status] alone, which has looked at the record.
-	Refused State = "refused" // it did not happen and never will
-	Expired State = "expired" // it was answered, and the answer is no longer kept
+	// Only [Status] has these two states, because it also reads the record.
+	Refused State = "refused" // the effect did not happen and never will
+	Expired State = "expired" // the operation was answered, and the answer is no longer kept
 )
 
-// Operation is what is known of one call's effect. It has nothing of the input.
+// Operation describes one call's effect. It does not contain the input.
 type Operation struct {
 	Scope, Tool, Key string
 	State            State
-	// Fence changes with every act. [Tools.Resolve] goes by it.
+	// Fence changes with every act. [Tools.Resolve] compares it.
 	Fence int64
-	// ProviderKey is the Key that attempts are given.
+	// ProviderKey is the Key in each [Attempt].
 	ProviderKey string
-	// Due is when a process may next act, zero where nothing is to be done.
+	// Due is when a process may next act, zero if nothing is left to do.
 	Due time.Time
-	// SentAt is when the first attempt began, zero where certainly nothing was sent.
+	// SentAt is when the first attempt began, zero if nothing was sent.
 	SentAt time.Time
-	// Ref is the provider's id of what happened, and Twice has the ids of further effects,
-	// "(none)" for one of a tool without Ref.
+	// Ref is the provider's id of the effect. Twice has the ids of further effects, separated by
+	// spaces; "(none)" stands for one of a tool without Ref.
 	Ref, Twice string
-	// Note says why the operation was last parked or put off. As long as there is a Verdict, it
-	// says who has given it, and the reason.
+	// Note is why the operation was last parked or postponed. If there is a Verdict, it is the
+	// actor and the reason of the verdict.
 	Note string
-	// Verdict is what a person has said, "happened", "never" or "refuse", until a process has
-	// carried it out. It is also what an attempt has found out and could not record.
+	// Verdict is "happened", "never" or "refuse" until a process has carried the verdict out. It is
+	// either an operator's, or the outcome of an attempt that could not be recorded.
 	Verdict string
-	// CreatedAt is when it came to be, ChangedAt when somebody last acted on it, of a parked one when it
-	// was parked or got its verdict, and Now when it was read, all by the database's clock.
+	// CreatedAt is when the operation was created. ChangedAt is when an act last changed it; for a
+	// parked operation, when it was parked or got its verdict. Now is when it was read. All are by
+	// the database's clock.
 	CreatedAt, ChangedAt, Now time.Time
 }
 
-// lookup reads an operation. State None is certain: nothing was sent, unless it has been forgotten since.
+// lookup reads an operation. State None means that nothing was sent, or that the operation is
+// forgotten.
 func (x *Tools) lookup(ctx context.Context, id table.Identity) (Operation, *row, error) {
 	r, err := x.read(ctx, id)
 	if err != nil || r == nil {
-		return none(id), nil, failed("looking up", err)
+		return none(id), nil, wrap("looking up", err)
 	}
 	return r.operation(), r, nil
 }
 
-// none is an operation of which nothing is known.
+// none returns the Operation of an identity without a row.
 func none(id table.Identity) Operation {
 	return Operation{Scope: id.Scope, Tool: id.Tool, Key: id.Key, ProviderKey: providerKey(id.Scope, id.Tool, id.Key)}
 }
 
-// row is a row of tool_effect, as one statement saw it.
+// row is a row of tool_effect as one statement read it.
 type row struct {
 	table.Identity
 	state                    State
@@ -87,7 +89,7 @@ type row struct {
 	now                      time.Time // the database's clock
 }
 
-// fields are where a row's columns are read to, in the order of shown.
+// fields returns the scan targets of the columns, in the order of shown.
 func (r *row) fields() []any {
 	return []any{
 		&r.Scope, &r.Tool, &r.Key, (*string)(&r.state), &r.fence,
@@ -98,7 +100,7 @@ func (r *row) fields() []any {
 	}
 }
 
-// due reports whether any process may act now.
+// due reports whether a process may act now.
 func (r *row) due() bool { return r.dueAt != nil && !r.now.Before(*r.dueAt) }
 
 func (r *row) in() json.RawMessage {
@@ -112,12 +114,12 @@ func (r *row) attempt() Attempt {
 	return Attempt{Key: providerKey(r.Scope, r.Tool, r.Key), Scope: r.Scope, CallKey: r.Key}
 }
 
-// call is the call of the operation's record.
+// call returns the dedup.Call that records the operation's answer.
 func (r *row) call(t *definition) dedup.Call {
 	return dedup.Call{Scope: r.Scope, Tool: r.Tool, Key: r.Key, Retention: t.Retention, MaxWait: forever}
 }
 
-// known returns a context in which that call has the digests of the operation's input.
+// known returns a context that gives that call the digests of the stored input.
 func (r *row) known(ctx context.Context) context.Context {
 	return table.WithKnown(ctx, table.Known{Identity: r.Identity, Fingerprint: [32]byte(r.fingerprint), ArgDigests: r.argDigests})
 }
@@ -144,8 +146,8 @@ func value[T any](p *T) (v T) {
 	return v
 }
 
-// read returns the row of an identity, nil where there is none. It raises 25006 on a standby,
-// whose rows may be missing or out of date.
+// read returns the row of an identity, nil if there is none. On a standby, whose rows may be out of
+// date, it fails with SQLSTATE 25006.
 func (x *Tools) read(ctx context.Context, id table.Identity) (r *row, err error) {
 	b := &pgx.Batch{}
 	b.Queue(table.Primary)
@@ -169,8 +171,8 @@ func one(rows []*row, err error) (*row, error) {
 	return rows[0], nil
 }
 
-// rows runs a statement that returns whole rows. It may be a transaction of its own that changes
-// them.
+// rows runs a statement that returns whole rows. A statement that changes rows is its own
+// transaction.
 func (x *Tools) rows(ctx context.Context, sql string, args ...any) ([]*row, error) {
 	conn, err := wire.Acquire(ctx, x.pool)
 	if err != nil {
@@ -191,8 +193,8 @@ func collect(rows pgx.Rows, err error) ([]*row, error) {
 	})
 }
 
-// failed says what a fault of the database has kept from being done.
-func failed(what string, err error) error {
+// wrap prefixes an error of the database with the action that failed.
+func wrap(what string, err error) error {
 	if err == nil || errors.Is(err, dedup.ErrInvalid) {
 		return err
 	}

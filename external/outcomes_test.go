@@ -25,32 +25,33 @@ var (
 	errWorking  = errors.New("409: the first request still runs")
 )
 
-// refuses is a refusal that cannot be handled.
+// refuses is a refusal whose Error method panics.
 type refuses struct{}
 
 func (refuses) Error() string { return "declined" }
 func (refuses) Code() string  { panic("a bug") }
 
-// outcomeCase is a provider, by what its tool declares and by what it answers, and what becomes of a call.
+// outcomeCase is a tool, its provider's replies, and the expected outcome of a call.
 type outcomeCase struct {
 	tool            external.Tool[in, out]
 	attempts, looks []answer
-	// fails is what the tool writes to the database, as long as that fails: in Finish, or in Refused. Default nil.
+	// fails is called by Finish and Refused until it returns nil. Default nil.
 	fails func(ctx context.Context, d *dedup.Deduper, tx pgx.Tx, why error) error
 
-	twice        string // of one that happened more than once
-	result       string // the id of the answer; none where it is refused or parked
-	note         string // of one that is parked
+	twice        string // the expected Twice
+	result       string // the id of the answer; empty if refused or parked
+	note         string // of a parked operation
 	sent, looked int
 }
 
-// outcomes have a row for each thing that an attempt or a look may answer, by what the provider offers.
+// outcomes have a row for each kind of reply to an attempt or a look-up, by the features of the
+// provider.
 var outcomes = map[string]outcomeCase{
 	"Success": {tool: external.Tool[in, out]{KeyKept: external.Forever}, attempts: []answer{is("ch_1")}, result: "ch_1", sent: 1},
 	"NotDone": {attempts: []answer{fails(errBusy), fails(errBusy), is("ch_1")}, result: "ch_1", sent: 3},
 	"Refused": {attempts: []answer{fails(errDeclined)}, sent: 1},
 
-	// The answer of the first attempt is lost, or the request is.
+	// The first attempt's request or its reply is lost.
 	"Lost/Key":                {tool: external.Tool[in, out]{KeyKept: external.Forever}, attempts: []answer{fails(errLost), is("ch_1")}, result: "ch_1", sent: 2},
 	"Lost/KeyForgotten":       {tool: external.Tool[in, out]{KeyKept: 2*lease + 1, Timeout: time.Millisecond}, attempts: []answer{fails(errLost)}, note: "the provider cannot be asked", sent: 1},
 	"Lost/KeyTooOldToSettle":  {tool: external.Tool[in, out]{KeyKept: time.Minute, Settles: time.Minute - 2*lease - 1, Timeout: time.Second}, attempts: []answer{fails(errLost)}, note: "the provider cannot be asked", sent: 1},
@@ -64,27 +65,29 @@ var outcomes = map[string]outcomeCase{
 
 	"Panics":  {attempts: []answer{fails(errPanics)}, note: "panic: a bug", sent: 1},
 	"Timeout": {tool: external.Tool[in, out]{Timeout: time.Nanosecond}, attempts: []answer{fails(errHangs)}, note: "Timeout", sent: 1},
-	// An error that NotFinal marks is no refusal, wherever Final stands.
+	// NotFinal overrides Final, inside or outside of it.
 	"NotFinalRefusal": {attempts: []answer{fails(dedup.NotFinal(errDeclined))}, note: "no answer: card declined", sent: 1},
 	"RefusalNotFinal": {attempts: []answer{fails(fmt.Errorf("sent: %w", dedup.Final(dedup.NotFinal(errors.New("body not read")))))}, note: "no answer: sent: body not read", sent: 1},
 	"RefusalIsFault":  {attempts: []answer{fails(dedup.Final(&pgconn.PgError{Code: "40001"}))}, note: "no answer: ", sent: 1},
-	// A provider that has accepted a job says so by an error: nothing is sent a second time, though Settles has passed.
+	// Find returns an error while the provider is still working: nothing is sent again, even
+	// after Settles.
 	"StillWorking": {
 		tool: external.Tool[in, out]{Settles: 1}, attempts: []answer{fails(errWorking)},
 		looks: []answer{fails(errWorking), fails(errWorking), is("ch_1")}, result: "ch_1", sent: 1, looked: 3,
 	},
-	// A second attempt is refused while the first may still take effect: that is looked for before it is the answer.
+	// A second attempt is refused while the first may still take effect: a look-up precedes the
+	// answer.
 	"RefusedBesideALateSuccess": {
 		tool: external.Tool[in, out]{KeyKept: external.Forever, Settles: time.Hour}, attempts: []answer{fails(errLost), fails(errDeclined)},
 		looks: []answer{is(), is("ch_1")}, result: "ch_1", sent: 2, looked: 2,
 	},
 
-	// A provider that refuses a key which it knows does not refuse the call. The first look comes too early.
+	// A known key is not a refusal. The first look-up is too early.
 	"Exists/Find": {
 		tool: external.Tool[in, out]{KeyKept: external.Forever}, attempts: []answer{fails(errLost), fails(external.ErrExists)},
 		looks: []answer{is(), is(), is("ch_1")}, result: "ch_1", sent: 2, looked: 3,
 	},
-	// The provider forgets the key before its index has the effect: that it exists is remembered.
+	// The provider forgets the key before Find shows the effect: the row keeps that it exists.
 	"Exists/Forgotten": {
 		tool:     external.Tool[in, out]{KeyKept: external.Forever, Settles: time.Millisecond},
 		attempts: []answer{fails(errLost), fails(external.ErrExists), is("ch_2")}, looks: []answer{is(), is(), is(), is("ch_1")}, result: "ch_1", sent: 2, looked: 4,
@@ -93,15 +96,15 @@ var outcomes = map[string]outcomeCase{
 	"Exists/NotDone": {attempts: []answer{fails(external.NotDone(external.ErrExists))}, note: "already", sent: 1},
 	"Exists/Blind":   {tool: external.Tool[in, out]{KeyKept: external.Forever}, attempts: []answer{fails(errLost), fails(external.ErrExists)}, note: "already", sent: 2},
 
-	// A body without an id is one that the client did not understand.
+	// A result without an id does not prove an effect.
 	"WithoutRef/Neither": {attempts: []answer{is("")}, note: "lacks the provider's id", sent: 1},
 	"WithoutRef/Key":     {tool: external.Tool[in, out]{KeyKept: external.Forever}, attempts: []answer{is(""), is("ch_1")}, result: "ch_1", sent: 2},
 	"WithoutRef/Find":    {attempts: []answer{is("")}, looks: []answer{is(""), is("ch_1")}, result: "ch_1", sent: 1, looked: 2},
 
-	// An effect without an id among others hides none of them.
+	// An effect without an id does not hide the others.
 	"WithoutRef/Among": {attempts: []answer{fails(errLost)}, looks: []answer{is("", "ch_1")}, result: "ch_1", twice: "(none)", sent: 1, looked: 1},
 
-	// What is decided and cannot be written is parked, and recorded when it can be.
+	// An outcome that cannot be recorded is parked, and recorded later.
 	"Finish/Refuses": {
 		attempts: []answer{is("ch_1")}, result: "ch_1", note: "the ledger is closed", sent: 1,
 		fails: func(context.Context, *dedup.Deduper, pgx.Tx, error) error {
@@ -117,7 +120,7 @@ var outcomes = map[string]outcomeCase{
 			return err
 		},
 	},
-	"Finish/FailsAWhile": { // it is tried until others would take over
+	"Finish/FailsAWhile": { // retried until others may take over
 		attempts: []answer{is("ch_1")}, result: "ch_1", note: "context deadline exceeded", sent: 1,
 		fails: func(context.Context, *dedup.Deduper, pgx.Tx, error) error { return context.DeadlineExceeded },
 	},
@@ -131,7 +134,7 @@ var outcomes = map[string]outcomeCase{
 	},
 }
 
-// TestOutcomes makes a call to each provider. Then the call is made again, and with another input.
+// TestOutcomes makes a call to each provider, then the same call again, and one with another input.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	shared := newFixture(t)
@@ -206,7 +209,7 @@ func TestOutcomes(t *testing.T) {
 				require.Equal(t, "card declined", refused.Message)
 				require.Equal(t, []string{"refused card declined"}, f.ledger(input.Order))
 			}
-			if op.State == external.Done { // only a look that found nothing is checked by another one
+			if op.State == external.Done { // only an empty look-up is followed by an audit
 				var input *string
 				require.NoError(t, f.pool.QueryRow(f.ctx, `SELECT input FROM tool_effect WHERE key = $1`, name).Scan(&input))
 				require.Equal(t, input == nil, op.Due.IsZero())
@@ -221,7 +224,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// parkedBy requires that a call is parked, for a reason.
+// parkedBy requires that a call is parked for a reason.
 func (f *fixture) parkedBy(err error, note string) external.Operation {
 	f.t.Helper()
 	var parked *external.ParkedError
@@ -232,7 +235,7 @@ func (f *fixture) parkedBy(err error, note string) external.Operation {
 	return parked.Operation
 }
 
-// TestArgsAreCompared has a call whose Args are not its input.
+// TestArgsAreCompared makes calls whose Args differ from their input.
 func TestArgsAreCompared(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -246,13 +249,14 @@ func TestArgsAreCompared(t *testing.T) {
 	require.True(t, replayed.Replayed)
 }
 
-// panics is a result that cannot be handled.
+// panics is a result whose encoding panics.
 type panics struct{ ID string }
 
 func (panics) MarshalJSON() ([]byte, error) { panic("a bug") }
 func (*panics) UnmarshalJSON([]byte) error  { panic("a bug") }
 
-// TestResultsThatNoRecordHolds are of effects all the same: they are parked with their ref, and not attempted again.
+// TestResultsThatNoRecordHolds has results that cannot be recorded. They are effects: the
+// operations are parked with their refs, and not attempted again.
 func TestResultsThatNoRecordHolds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -281,8 +285,8 @@ func parksResult[Out any](f *fixture, name string, result Out, note string) exte
 	return op
 }
 
-// TestGivenUp is what comes to nothing again and again: it is parked at last, where a person
-// finds it. Before that it is listed as open.
+// TestGivenUp tries operations that fail again and again until they are parked for an operator.
+// Before that they are listed as open.
 func TestGivenUp(t *testing.T) {
 	t.Parallel()
 	shared := newFixture(t)
@@ -290,7 +294,7 @@ func TestGivenUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		tool            external.Tool[in, out]
 		attempts, looks []answer
-		tries           int // with which it is given up at the next one; default 2,699
+		tries           int // the tries before the one that parks it; default 2,699
 		note            string
 	}{
 		"FindFails":        {attempts: []answer{fails(errLost)}, looks: []answer{fails(errors.New("403"))}, note: "given up after 2700 tries: 403"},

@@ -11,9 +11,9 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// fillEffects writes 20,000 operations that are done, 30 that need attention, and 30 that are open. Of those that need
-// attention 20 of one moment are parked, and 10 later ones have happened twice. Of those that are open 20 are of one
-// moment too.
+// fillEffects writes 20,000 operations that are done, 30 that need an operator, and 30 that are
+// open. Of the 30 that need an operator, 20 were parked at the same time, and 10 later ones
+// happened twice. Of the 30 that are open, 20 have the same age.
 const fillEffects = `
 INSERT INTO tool_effect (scope, tool, key, state, fence, tries, looked, fingerprint, twice, due_at, created_at, changed_at)
 SELECT 'acme', 'charge', 'd' || n, 'done', n, 0, false, ''::bytea, NULL, NULL::timestamptz, now(), now() FROM generate_series(1, 20000) n
@@ -25,8 +25,8 @@ UNION ALL
 SELECT 'acme', 'charge', 'o' || n, CASE WHEN n % 2 = 0 THEN 'pending' ELSE 'running' END, n, 0, false, ''::bytea, NULL, now(),
        timestamptz '2026-01-01' + greatest(n - 20, 0) * interval '1 microsecond', now() FROM generate_series(1, 30) n`
 
-// TestPages reads pages of both lists, in the transaction it is given: they have every operation once, the oldest
-// first. A page far into a table whose operations are nearly all done reads an index alone.
+// TestPages reads pages of both lists in a given transaction. They have every operation once, the
+// oldest first. A page far into a table of done operations reads only an index.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -8,9 +8,9 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// Problems returns all for which [Add] would refuse a tool, each an option of it; nil where Add
-// takes it. A nil x leaves out what depends on x. It adds nothing: use it where several
-// tools are to be added, or none.
+// Problems returns every reason for which [Add] would refuse a tool; nil if Add would accept it.
+// Each is about one option. With a nil x it skips the checks that need x. Problems adds nothing:
+// use it to add several tools or none.
 func Problems[In, Out any](x *Tools, t Tool[In, Out]) []*dedup.InvalidError {
 	all := t.problems()
 	if x == nil {
@@ -22,11 +22,11 @@ func Problems[In, Out any](x *Tools, t Tool[In, Out]) []*dedup.InvalidError {
 		all = append(all, bad)
 	}
 	if t.KeyKept > 0 && t.KeyKept != Forever {
-		if least := x.keyNeeds(t.Settles, t.timeout()); t.KeyKept <= least {
-			all = append(all, badOption("KeyKept", "is %s, and a key is sent again only within KeyKept less %s, by Settles, Timeout and Options.Lease: it never would be", t.KeyKept, least))
+		if least := x.keyMargin(t.Settles, t.timeout()); t.KeyKept <= least {
+			all = append(all, badOption("KeyKept", "is %s, but a key is sent again only until %s before KeyKept ends (from Settles, Timeout and Options.Lease); make KeyKept longer", t.KeyKept, least))
 		}
 		if kept := x.remembered(t.Retention); !ok && t.KeyKept > kept {
-			all = append(all, badOption("KeyKept", "is %s, and the answer is remembered for %s: a later call of the same identity would be given the old effect", t.KeyKept, kept))
+			all = append(all, badOption("KeyKept", "is %s, but the record is kept for %s; make Retention at least as long, or a later call of the same identity gets the old effect", t.KeyKept, kept))
 		}
 	}
 	if x.Has(t.Name) {
@@ -43,7 +43,7 @@ func badOption(field, format string, args ...any) *dedup.InvalidError {
 	return &dedup.InvalidError{What: "option", Field: "Tool." + field, Reason: fmt.Sprintf(format, args...)}
 }
 
-// problems says all that is wrong with the tool by itself.
+// problems returns the problems that do not depend on Tools.
 func (t *Tool[In, Out]) problems() (all []*dedup.InvalidError) {
 	report := func(field, format string, args ...any) { all = append(all, badOption(field, format, args...)) }
 	if problem := table.NameProblem("Tool", t.Name); problem != "" {
@@ -59,16 +59,16 @@ func (t *Tool[In, Out]) problems() (all []*dedup.InvalidError) {
 		report("Timeout", "is longer than a year, or Settles is")
 	}
 	if t.Ref == nil && (t.Find != nil || t.KeyKept > 0) {
-		report("Ref", "is nil: with Find or KeyKept an effect may happen twice, and only its ref shows that")
+		report("Ref", "is nil; Find and KeyKept need it to tell two effects apart")
 	}
 	if t.Settles > 0 && t.Find == nil && t.KeyKept == 0 {
-		report("Settles", "is of no use without Find or KeyKept")
+		report("Settles", "has no use without Find or KeyKept")
 	}
 	if t.KeyKept > 0 && t.Settles >= t.KeyKept {
-		report("Settles", "is %s, as long as KeyKept or longer: the key would be forgotten before an attempt can no longer take effect", t.Settles)
+		report("Settles", "is %s and must be less than KeyKept, or the provider forgets the key while an attempt may take effect", t.Settles)
 	}
 	if timeout := t.timeout(); t.KeyKept > 0 && timeout > t.KeyKept/4 {
-		report("Timeout", "is %s, and at most a quarter of KeyKept leaves time to send the key again", timeout)
+		report("Timeout", "is %s and must be at most a quarter of KeyKept, or no time is left to send the key again", timeout)
 	}
 	return all
 }

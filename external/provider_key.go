@@ -7,10 +7,10 @@ import (
 	"github.com/tooldedup/dedup/internal/canon"
 )
 
-// providerKey is the key that a provider is given for a call: a UUID (version 8, RFC 9562)
-// made of the SHA-256 of the call's identity. 36 characters of ASCII fit every provider
-// that was looked at, and a hash of 43 characters does not. The same call always has the
-// same one, so that it survives the loss of everything that is stored here.
+// providerKey returns the key for a provider: a UUID (version 8, RFC 9562) made from the SHA-256 of
+// the call's identity. A UUID has 36 characters of ASCII, which common providers accept; a hash of
+// 43 characters is too long for some. The key depends on the identity alone, so it survives the
+// loss of the database.
 func providerKey(scope, tool, key string) string {
 	b := canon.AppendPart(canon.AppendPart(canon.AppendPart([]byte("dedup/external/v1"), scope), tool), key)
 	s := sha256.Sum256(b)

@@ -11,21 +11,21 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// errOtherLife: the operation has been forgotten, and the row is that of a later use of
-// its key, or gone.
-var errOtherLife = errors.New("dedup: the operation is forgotten")
+// errForgotten means that the operation is forgotten: its row is gone, or belongs to a later use of
+// the key.
+var errForgotten = errors.New("dedup: the operation is forgotten")
 
-// record stores a success, whoever holds the operation by now: it is a fact, and who comes
-// back with it knows more than anybody. The record's primary key decides between two. Of
-// more than one effect the first is the answer, and the others are reported with it. What a
-// person has said is recorded only by who holds the operation: it may be overruled.
+// record stores a success, even if another act holds the operation by then: it happened, so the
+// lease no longer matters. If two acts record, the record's primary key decides. Of several effects
+// the first is the answer, and the others are reported with it. An operator's verdict is recorded
+// only if its fence is still current, because it may be overruled.
 //
 // In the model: succeed in row.pml.
 func (x *Tools) record(ctx context.Context, a *act, at *attempt, outs ...json.RawMessage) {
 	r, ref, wrote := at.row, at.t.Ref(outs[0]), false
 	for {
 		done := x.tryRecord(ctx, a, at, ref, outs, &wrote)
-		recorded := !a.result.CreatedAt.IsZero() // else an error is not a record's, but one of Finish
+		recorded := !a.result.CreatedAt.IsZero() // otherwise a.err is from Finish, not from a record
 		switch {
 		case a.err == nil && !a.result.Replayed:
 			a.answered = true
@@ -33,27 +33,27 @@ func (x *Tools) record(ctx context.Context, a *act, at *attempt, outs ...json.Ra
 				x.event(ctx, EventTwice, done, value(done.twice), "")
 			}
 			x.event(ctx, EventRecorded, r, ref, "")
-		case a.err == nil: // an earlier attempt's success is recorded, or it was this one's and an answer was lost
+		case a.err == nil: // there was a record: an earlier attempt's, or this one's after a lost reply
 			a.answered = true
 			if wrote {
 				x.event(ctx, EventRecorded, r, ref, "")
 			}
-			x.beside(ctx, a, at, outs, wrote)
+			x.reportOthers(ctx, a, at, outs, wrote)
 		case recorded && (errors.Is(a.err, dedup.ErrRefused) || errors.Is(a.err, dedup.ErrExpired)):
 			a.answered = true
-			x.beside(ctx, a, at, outs, wrote)
-		case errors.Is(a.err, errOtherLife):
-			x.event(ctx, EventFenced, r, ref, "it happened, and its operation is forgotten")
-		case errors.Is(a.err, errStale): // what a person has said is overruled, or carried out
+			x.reportOthers(ctx, a, at, outs, wrote)
+		case errors.Is(a.err, errForgotten):
+			x.event(ctx, EventFenced, r, ref, "the effect happened after its operation was forgotten")
+		case errors.Is(a.err, errStale): // the verdict is overruled or already carried out
 			x.event(ctx, EventFenced, r, ref, "")
 		case ctx.Err() != nil:
 		default:
 			err := x.parkUnrecorded(ctx, at, ref, verdict{verdictHappened, string(outs[0])}, a.err)
 			stale := errors.Is(err, errStale)
-			if stale { // others need not wait for what is tried on
+			if stale { // calls need not wait for the retries
 				a.leave()
 			}
-			if passes(a.err) && (stale || passes(err)) {
+			if isTemporary(a.err) && (stale || isTemporary(err)) {
 				continue
 			}
 			a.err = errors.Join(a.err, err)
@@ -62,27 +62,27 @@ func (x *Tools) record(ctx context.Context, a *act, at *attempt, outs ...json.Ra
 	}
 }
 
-// tryRecord tries until others would take over. It returns the row that it wrote last, and
-// sets wrote where it came to that.
+// tryRecord retries for half a lease, after which others may act. It returns the row as last
+// written and sets wrote if Finish succeeded.
 func (x *Tools) tryRecord(ctx context.Context, a *act, at *attempt, ref string, outs []json.RawMessage, wrote *bool) (done *row) {
 	r := at.row
-	a.err = x.insist(ctx, x.opts.Lease/2, func() error {
+	a.err = x.retryFor(ctx, x.opts.Lease/2, func() error {
 		x.event(ctx, EventRecording, r, ref, "")
 		ctx, cancel := x.recordingTime(ctx)
 		defer cancel()
 		result, err := dedup.Do(r.known(ctx), x.d, r.call(at.t), func(ctx context.Context, tx pgx.Tx) (_ json.RawMessage, err error) {
-			done, err = one(collect(tx.Query(ctx, x.sql.done, append(life(r), ref, x.untilAudit(at.t), x.remembered(at.t.Retention), at.told)...)))
+			done, err = one(collect(tx.Query(ctx, x.sql.done, append(byCreation(r), ref, x.untilAudit(at.t), x.remembered(at.t.Retention), at.verdictFence)...)))
 			if err != nil {
 				return nil, err
 			}
-			if done == nil && at.told != nil {
+			if done == nil && at.verdictFence != nil {
 				return nil, errStale
 			}
 			if done == nil {
-				return nil, errOtherLife
+				return nil, errForgotten
 			}
 			for _, out := range outs[1:] {
-				marked, err := one(collect(tx.Query(ctx, x.sql.twice, append(life(r), named(at.t.Ref(out)))...)))
+				marked, err := one(collect(tx.Query(ctx, x.sql.twice, append(byCreation(r), refOrNone(at.t.Ref(out)))...)))
 				if err != nil {
 					return nil, err
 				}
@@ -91,7 +91,7 @@ func (x *Tools) tryRecord(ctx context.Context, a *act, at *attempt, ref string, 
 				}
 			}
 			if err := at.t.Finish(ctx, tx, r.in(), outs[0]); err != nil {
-				return nil, dedup.NotFinal(byTool(tx, err))
+				return nil, dedup.NotFinal(asToolError(tx, err))
 			}
 			*wrote = true
 			x.event(ctx, EventEnding, r, ref, "")
@@ -103,15 +103,15 @@ func (x *Tools) tryRecord(ctx context.Context, a *act, at *attempt, ref string, 
 	return done
 }
 
-// recordingTime bounds a transaction that records an answer: one that waits for a row of the application's keeps a
-// connection, and others need it.
+// recordingTime bounds a transaction that records an answer. It may wait for a row of the
+// application while it holds a connection that others need.
 func (x *Tools) recordingTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, x.opts.Lease, errTooLong)
 }
 
-var errTooLong = errors.New("dedup: Finish or Refused has taken longer than Options.Lease")
+var errTooLong = errors.New("dedup: Finish or Refused took longer than Options.Lease")
 
-// tooLong adds that to an error of a transaction that was given up.
+// tooLong adds errTooLong to the error of a transaction that recordingTime ended.
 func tooLong(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), errTooLong) {
 		return fmt.Errorf("%w: %w", errTooLong, err)
@@ -119,13 +119,13 @@ func tooLong(ctx context.Context, err error) error {
 	return err
 }
 
-// beside reports effects beside an answer that is recorded already. One that has no ref is
-// the recorded one only if this act has written that.
-func (x *Tools) beside(ctx context.Context, a *act, at *attempt, outs []json.RawMessage, wrote bool) {
+// reportOthers reports effects that are not the recorded answer. An effect without a ref counts as
+// the answer only if this act wrote the record.
+func (x *Tools) reportOthers(ctx context.Context, a *act, at *attempt, outs []json.RawMessage, wrote bool) {
 	for _, out := range outs {
 		if ref := at.t.Ref(out); ref != "" && a.err == nil && ref == at.t.Ref(a.result.Value) || ref == "" && wrote {
 			continue
 		}
-		a.err = errors.Join(a.err, x.twice(ctx, at, at.t.Ref(out)))
+		a.err = errors.Join(a.err, x.markTwice(ctx, at, at.t.Ref(out)))
 	}
 }

@@ -13,19 +13,18 @@ import (
 )
 
 const (
-	// pollEvery is how often Recover asks what is due for a tool, where nothing was.
+	// pollEvery is how often Recover reads the due operations of a tool that had none.
 	pollEvery = time.Second
-	// refillAfter is how long it lets free slots of a busy tool gather before it asks again.
+	// refillAfter is the pause between two reads for a busy tool, in which slots become free.
 	refillAfter = 10 * time.Millisecond
-	// forgetEvery is how often it deletes operations that may be forgotten.
+	// forgetEvery is how often Recover deletes old operations.
 	forgetEvery = time.Minute
 )
 
-// Recover does what is due for the tools that are registered, and deletes operations that
-// may be forgotten, until ctx ends or x is closed; then it returns nil, when what it was doing is done.
-// Run it in every process: any number may, and each operation is acted on by one at a
-// time. Each tool has [Options.Workers] of its own. It rides out faults of the database. The error is
-// an [dedup.ErrInvalid].
+// Recover acts on the due operations of all registered tools, and deletes old operations. It
+// returns nil after ctx has ended or x is closed and its own acts have ended. Run it in every
+// process: each operation is acted on by one process at a time. Each tool has [Options.Workers]
+// slots. Recover continues after errors of the database. The error is an [dedup.ErrInvalid].
 func (x *Tools) Recover(ctx context.Context) error {
 	if err := x.usable(ctx); err != nil {
 		return err
@@ -43,7 +42,7 @@ func (x *Tools) Recover(ctx context.Context) error {
 		}
 		if began := time.Now(); began.Sub(swept) >= forgetEvery {
 			swept = began
-			_ = x.sweep(ctx) // the next time will do
+			_ = x.sweep(ctx) // retried after forgetEvery
 		}
 		_ = pause(ctx, x.poll())
 	}
@@ -55,20 +54,20 @@ func (x *Tools) poll() time.Duration {
 	return poll/2 + rand.N(poll)
 }
 
-// added are the tools that are registered by now.
+// added returns the registered tools.
 func (x *Tools) added() []*definition {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return slices.Collect(maps.Values(x.tools))
 }
 
-// recover does what is due for a tool, in so many slots at a time.
+// recover acts on a tool's due operations in Options.Workers slots.
 func (x *Tools) recover(ctx context.Context, t *definition) {
-	slots := make(chan struct{}, x.opts.Workers) // has one for each that is taken
+	slots := make(chan struct{}, x.opts.Workers) // holds one element for each slot in use
 	var running sync.WaitGroup
 	defer running.Wait()
 	for wait := time.Duration(0); ; {
-		select { // until one is free
+		select { // wait for a free slot
 		case slots <- struct{}{}:
 			<-slots
 		case <-ctx.Done():
@@ -79,33 +78,33 @@ func (x *Tools) recover(ctx context.Context, t *definition) {
 		}
 		free := cap(slots) - len(slots)
 		began := time.Now()
-		due, _ := x.rows(ctx, x.sql.due, t.Name, int64(free)) // after a fault the next time will do
+		due, _ := x.rows(ctx, x.sql.due, t.Name, int64(free)) // retried at the next poll
 		took := false
 		for _, r := range due {
 			a, started, err := x.acts.start(ctx, r.Identity, false, func(ctx context.Context, a *act) { x.advance(ctx, a, t, r, began) })
-			if err != nil { // it is closed
+			if err != nil { // x is closed
 				return
 			}
-			if !started { // this process is at it already
+			if !started { // this process is already acting on it
 				continue
 			}
 			took = true
 			slots <- struct{}{}
 			running.Go(func() { <-a.over })
-			go func() { // what does not heed its context takes its slot for as long as it runs
+			go func() { // an act that ignores its context keeps its slot while it runs
 				<-a.done
-				a.behind.Wait()
+				a.abandoned.Wait()
 				<-slots
 			}()
 		}
 		wait = x.poll()
-		if took && len(due) == free { // there may be more
+		if took && len(due) == free { // more operations may be due
 			wait = refillAfter
 		}
 	}
 }
 
-// sweep deletes operations that may be forgotten.
+// sweep deletes operations whose records are gone.
 func (x *Tools) sweep(ctx context.Context) error {
 	profile, err := x.engine(ctx, x.pool)
 	if err != nil {

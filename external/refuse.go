@@ -12,15 +12,15 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// refuse deals with a refusal of Perform. It counts for this attempt. Where earlier ones may be out,
-// they are looked for, or have to settle, before it is the call's answer. Where the tool does
-// not declare Settles, a look that finds nothing makes it the answer: a late success is possible
+// refuse handles a refusal by Perform, which is about this attempt only. If earlier attempts may
+// still take effect, they are looked up or must settle before the refusal is the answer. If the
+// tool does not declare Settles, a look-up that finds nothing is enough. A late success is possible
 // then, and the audit reports it.
 //
 // In the model: the answer REFUSED in worker.pml, refuse in row.pml.
 func (x *Tools) refuse(ctx context.Context, a *act, at *attempt, why error) {
 	looked := false
-	if at.earlier != nil && at.t.Find != nil {
+	if at.earlierUntil != nil && at.t.Find != nil {
 		outs, err := x.find(ctx, a, at)
 		if err != nil {
 			a.err = x.postpone(ctx, at, note(err), false)
@@ -33,20 +33,20 @@ func (x *Tools) refuse(ctx context.Context, a *act, at *attempt, why error) {
 		looked = true
 	}
 	if at.t.Settles > 0 && !at.settled(at.t.Settles) {
-		a.err = x.change(ctx, at, x.sql.settleLater, at.t.Settles, at.earlier)
+		a.err = x.change(ctx, at, x.sql.settleLater, at.t.Settles, at.earlierUntil)
 		return
 	}
 	x.recordRefusal(ctx, a, at, why, looked)
 }
 
-// recordRefusal stores a refusal, if this act still holds the operation: an opinion, where
-// a success is a fact. The record is written before the row, as in record, so that the two
-// cannot deadlock. It is audited where it relies on a look, or on a person, who found nothing.
+// recordRefusal stores a refusal if this act still holds the operation. It writes the record before
+// the row, as record does, so that the two cannot deadlock. A refusal that relies on a look-up or
+// an operator who found nothing is audited.
 func (x *Tools) recordRefusal(ctx context.Context, a *act, at *attempt, why error, looked bool) {
 	r := at.row
 	var refused, before *dedup.RefusedError
 	var done *row
-	err := x.insist(ctx, x.opts.Lease/2, func() error {
+	err := x.retryFor(ctx, x.opts.Lease/2, func() error {
 		x.event(ctx, EventRecording, r, "", note(why))
 		conn, err := wire.Acquire(ctx, x.pool)
 		if err != nil {
@@ -57,7 +57,7 @@ func (x *Tools) recordRefusal(ctx context.Context, a *act, at *attempt, why erro
 			if _, err := tx.Exec(ctx, x.sql.durable); err != nil {
 				return err
 			}
-			ctx, cancel := x.recordingTime(ctx) // not of COMMIT, whose outcome would be a guess
+			ctx, cancel := x.recordingTime(ctx) // not for COMMIT: its outcome would be unknown
 			defer cancel()
 			if refused, before, err = x.refuseIn(ctx, tx, at, why); err != nil {
 				return tooLong(ctx, err)
@@ -71,12 +71,12 @@ func (x *Tools) recordRefusal(ctx context.Context, a *act, at *attempt, why erro
 	})
 	switch {
 	case err == nil:
-		if done.twice != nil { // the ref of an effect that is refused all the same
+		if done.twice != nil { // the row had the ref of an effect
 			x.event(ctx, EventTwice, done, value(done.twice), "")
 		}
 		x.event(ctx, EventRecorded, r, "", note(why))
 		a.answered, a.err = true, refused
-	case before != nil: // it was recorded before, perhaps by a COMMIT whose answer was lost
+	case before != nil: // already recorded, perhaps by this act's COMMIT whose reply was lost
 		a.answered, a.err = true, before
 	case errors.Is(err, errStale):
 		x.event(ctx, EventFenced, r, "", note(why))
@@ -85,7 +85,7 @@ func (x *Tools) recordRefusal(ctx context.Context, a *act, at *attempt, why erro
 		a.err = err
 	default:
 		parked := x.parkUnrecorded(ctx, at, "", verdict{verdictRefuse, note(why)}, err)
-		if passes(err) && passes(parked) {
+		if isTemporary(err) && isTemporary(parked) {
 			x.recordRefusal(ctx, a, at, why, looked)
 			return
 		}
@@ -93,7 +93,8 @@ func (x *Tools) recordRefusal(ctx context.Context, a *act, at *attempt, why erro
 	}
 }
 
-// refuseIn writes the refusal's record in a transaction, or returns one that was there before.
+// refuseIn writes the refusal's record in tx. If a refusal is already recorded, it returns that as
+// before.
 func (x *Tools) refuseIn(ctx context.Context, tx pgx.Tx, at *attempt, why error) (refused, before *dedup.RefusedError, err error) {
 	call := at.row.call(at.t)
 	call.MaxWait = x.opts.Lease
@@ -110,17 +111,17 @@ func (x *Tools) refuseIn(ctx context.Context, tx pgx.Tx, at *attempt, why error)
 	return refused, nil, nil
 }
 
-// endRefused writes the rest of a refusal. The tool's part is an effect, as Finish is: calls inside it
-// would wait for a connection while it holds one.
+// endRefused calls Refused and ends the row. Refused runs as an effect, as Finish does: a call
+// inside it would wait for a second connection while it holds one.
 func (x *Tools) endRefused(ctx context.Context, tx pgx.Tx, at *attempt, why *dedup.RefusedError, looked bool) (*row, error) {
 	r := at.row
 	inner := guard.Enter(ctx, guard.Owner{}, tx)
 	err := at.t.Refused(inner, inner.Tx(), r.in(), why)
 	inner.Leave()
 	if err != nil {
-		return nil, byTool(tx, err)
+		return nil, asToolError(tx, err)
 	}
-	done, err := one(collect(tx.Query(ctx, x.sql.refused, append(mine(r), x.untilAudit(at.t), x.remembered(at.t.Retention), looked)...)))
+	done, err := one(collect(tx.Query(ctx, x.sql.refused, append(byFence(r), x.untilAudit(at.t), x.remembered(at.t.Retention), looked)...)))
 	if err == nil && done == nil {
 		err = errStale
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// shop is a provider that both releases of a tool use. It dedups by the key that a request has, and finds
-// what was sent with a marker.
+// shop is a provider that both releases of a tool use. It dedups by a request's key and finds
+// effects by a marker.
 type shop struct {
 	*provider
 	marked []out
@@ -26,7 +26,8 @@ type release struct {
 	find          bool
 }
 
-// tool loses every answer of which lost is true, after the provider has acted or, with before, without that.
+// tool returns the release's tool. If lost, every reply is lost: after the provider has acted, or,
+// with before, before the request arrives.
 func (s *shop) tool(r release, lost, before bool) external.Tool[in, out] {
 	t := external.Tool[in, out]{KeyKept: r.kept, Settles: r.settles, Timeout: time.Second}
 	t.Perform = func(_ context.Context, a external.Attempt, i in) (out, error) {
@@ -52,13 +53,14 @@ func (s *shop) tool(r release, lost, before bool) external.Tool[in, out] {
 	return t
 }
 
-// cutOff makes a call whose process dies when its attempt has acted or, with lost, before the request arrives.
+// cutOff makes a call whose process dies after its attempt has acted or, with lost, before the
+// request arrives.
 func cutOff(f *fixture, t external.Tool[in, out], key string) {
 	f.t.Helper()
 	perform := t.Perform
 	t.Perform = func(ctx context.Context, a external.Attempt, i in) (out, error) {
 		_, err := perform(ctx, a, i)
-		f.exec(`UPDATE tool_effect SET fence = fence + 1 WHERE key = $1`, key) // it writes nothing more
+		f.exec(`UPDATE tool_effect SET fence = fence + 1 WHERE key = $1`, key) // the old process can write nothing more
 		return out{}, err
 	}
 	_, err := add(f, t).Do(f.ctx, impatient(key), in{1})
@@ -66,8 +68,9 @@ func cutOff(f *fixture, t external.Tool[in, out], key string) {
 	require.Equal(f.t, external.Running, f.lookup(key).State)
 }
 
-// TestReleases has an attempt that one release has made, and whose process has died, taken up by another release: once
-// where the attempt has acted, and once where its request was lost. Nothing happens twice, whatever the two declare.
+// TestReleases has one release make an attempt and die, and another one continue the operation:
+// once after the attempt has acted, and once after its request was lost. Nothing happens twice,
+// whatever the two declare.
 func TestReleases(t *testing.T) {
 	t.Parallel()
 	shared := newFixture(t)
@@ -76,8 +79,8 @@ func TestReleases(t *testing.T) {
 	const cannotAsk, unseen = "the provider cannot be asked", "a release without Find"
 	for name, c := range map[string]struct {
 		before, after release
-		acted, lost   external.State // in the end, where the attempt has acted and where its request was lost
-		note          string         // where it is parked
+		acted, lost   external.State // the last state, if the attempt has acted and if its request was lost
+		note          string         // if parked
 	}{
 		"Same/Key":             {key, key, external.Done, external.Done, ""},
 		"Same/Find":            {look, look, external.Done, external.Done, ""},
@@ -119,7 +122,8 @@ func TestReleases(t *testing.T) {
 	}
 }
 
-// TestReleaseLeavesToAnother: what a release without key or look-up cannot find out is left to one that has it.
+// TestReleaseLeavesToAnother has a release without key or Find postpone an operation for a release
+// that has them.
 func TestReleaseLeavesToAnother(t *testing.T) {
 	t.Parallel()
 	shared := newFixture(t)
@@ -136,8 +140,8 @@ func TestReleaseLeavesToAnother(t *testing.T) {
 	}
 }
 
-// TestReleaseKeepsAResult has a result that could not be recorded, and that the next release cannot read: it is kept for
-// the release that wrote it, which records it.
+// TestReleaseKeepsAResult has a result that could not be recorded and that the next release cannot
+// read. It is kept, and the release that wrote it records it.
 func TestReleaseKeepsAResult(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -170,8 +174,8 @@ func TestReleaseKeepsAResult(t *testing.T) {
 	require.Equal(t, []string{"finish ch_1"}, f.ledger(1))
 }
 
-// TestReleaseReadsAnotherResult has an attempt of one release succeed when the other one has recorded its own, whose result
-// has another form: it is the same effect.
+// TestReleaseReadsAnotherResult has an attempt succeed after another release has recorded the same
+// effect in another form. It is not reported as a second effect.
 func TestReleaseReadsAnotherResult(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -200,13 +204,13 @@ func TestReleaseReadsAnotherResult(t *testing.T) {
 	require.Empty(t, f.lookup("k").Twice)
 }
 
-// charged is the result of a release after that of [out].
+// charged is the result type of a later release than [out]'s.
 type charged struct {
 	Charge string `json:"charge"`
 }
 
-// TestReleaseChangesTheClass has a call under way whose tool is one of package dedup in the next release: that release knows
-// nothing of the attempt, which is reported when it comes back.
+// TestReleaseChangesTheClass has a call under way whose tool is one of package dedup in the next
+// release. That release ignores the attempt, whose effect is reported when it returns.
 func TestReleaseChangesTheClass(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -233,7 +237,7 @@ func TestReleaseChangesTheClass(t *testing.T) {
 	require.Equal(t, 1, f.steps.count(external.EventTwice))
 }
 
-// TestReleaseChangesTheName: the calls of a tool that has another name are other calls.
+// TestReleaseChangesTheName renames a tool: its calls are other calls.
 func TestReleaseChangesTheName(t *testing.T) {
 	t.Parallel()
 	shared := newFixture(t)

@@ -16,8 +16,7 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// Verdict is what a person says became of a parked operation. Its reason is kept in the
-// operation's Note.
+// Verdict is an operator's decision on an operation. Its reason is stored in the operation's Note.
 type Verdict struct {
 	kind      string
 	result    any
@@ -26,27 +25,25 @@ type Verdict struct {
 	overrules bool
 }
 
-// By names who says so, for the audit. Without it that is the database's role.
+// By sets the actor's name for the audit. Default the database's role.
 func (v Verdict) By(actor string) Verdict {
 	v.actor = actor
 	return v
 }
 
-// Overruling makes it replace another verdict that is not carried out. Where that is being
-// carried out in this moment, it may be too late: then what was said first is recorded. A
-// verdict of Never that overrules Happened has the effect happen again where Happened was true.
-// The audit says what is overruled.
+// Overruling returns v as one that replaces a verdict that is not carried out yet; the audit has
+// both. If a process is carrying out the earlier one, that one may still be recorded. Never
+// overruling a true Happened makes the effect happen again.
 func (v Verdict) Overruling() Verdict {
 	v.overrules = true
 	return v
 }
 
-// VerdictError is the answer of [Tools.Resolve] for an operation that has a verdict already,
-// which no process has carried out yet: nothing is stored. It is also for one that says the
-// same. A verdict is carried out by a process that has the tool, and replaced only by one that
-// is [Verdict.Overruling].
+// VerdictError is the error of [Tools.Resolve] for an operation whose verdict is not carried out
+// yet, even if the two are the same. Nothing is stored. A process that has the tool carries the
+// verdict out. [Verdict.Overruling] replaces it.
 type VerdictError struct {
-	Operation Operation // with the Verdict, and a Note that says who has given it
+	Operation Operation // has the Verdict, and a Note with its actor and reason
 }
 
 // Error implements error.
@@ -54,8 +51,8 @@ func (e *VerdictError) Error() string {
 	return fmt.Sprintf("dedup: tool %q: the operation has a verdict: %s", e.Operation.Tool, e.Operation.Decision())
 }
 
-// Decision says which verdict an operation has, who has given it, why and when; empty where it
-// has none.
+// Decision describes the operation's verdict: its actor, reason and time. It is empty if there is
+// none.
 func (op Operation) Decision() string {
 	if op.Verdict == "" {
 		return ""
@@ -70,44 +67,43 @@ const (
 	verdictCleared  = "cleared"
 )
 
-// Happened says that the effect took place: result is recorded as the tool's Out, or as its JSON where it
-// is a [json.RawMessage], and Finish is run.
+// Happened means that the effect took place. result is recorded as the tool's Out and Finish runs.
+// A [json.RawMessage] is the JSON of an Out.
 func Happened(result any, reason string) Verdict {
 	return Verdict{kind: verdictHappened, result: result, reason: reason}
 }
 
-// Never says that it did not happen: it is attempted again, with the same provider's key.
-// If that was wrong, it happens twice; where there is Find, that is reported.
+// Never means that the effect did not happen. The operation is attempted again with the same
+// provider's key. If the effect did happen, it happens twice; with Find that is reported.
 func Never(reason string) Verdict { return Verdict{kind: verdictNever, reason: reason} }
 
-// Refuse says that it did not happen and shall not: reason is recorded as a refusal, and
-// Refused is run. Of a pending operation it is how to cancel it.
+// Refuse means that the effect did not happen and must not. reason is recorded as a refusal and
+// Refused runs. Refuse cancels a pending operation.
 func Refuse(reason string) Verdict { return Verdict{kind: verdictRefuse, reason: reason} }
 
-// Cleared says of an operation that happened twice that the further effects, those of its Twice, were
-// taken back at the provider: it is listed no longer. Its answer stays. Nothing is stored where a
-// further effect has been found since, and a look that finds one of them again lists it again.
+// Cleared means that the further effects of an operation that happened twice, those in its Twice,
+// were taken back at the provider. The operation is no longer listed, and its answer stays. If
+// another effect was found since op was read, nothing is stored. If a later look-up finds one of
+// them again, the operation is listed again.
 func Cleared(reason string) Verdict { return Verdict{kind: verdictCleared, reason: reason} }
 
-// verdict is a decision as a row stores it.
+// verdict is a verdict as a row stores it.
 type verdict struct{ name, value string }
 
-// Resolve stores a verdict on an operation as [Tools.Status] or [Tools.Parked] returned it,
-// and carries it out, where the tool is registered here; else a process does that has it, at
-// its next [Tools.Advance] or [Tools.Recover]. The operation is parked, or pending, or it is
-// running and no attempt of it may still send: those that go on without an answer can be
-// resolved before they are parked.
+// Resolve stores a verdict on op, which [Tools.Status] or [Tools.Parked] returned. If the tool is
+// registered here, Resolve also carries the verdict out. Otherwise a process that has the tool does
+// so, at its next [Tools.Advance] or [Tools.Recover]. The operation must be parked, pending, or
+// running without an attempt that may still send.
 //
-// Of any number of verdicts on one operation as it was read the first is stored. One that is
-// stored stays, until it is carried out: the others are a *[VerdictError].
+// If several verdicts are given on one operation, the first is stored and the others return a
+// *[VerdictError] until it is carried out.
 //
-// The table tool_dedup_audit gets a line of it in the same statement. Where that table is
-// missing the verdict is stored all the same; where the role may not write to it, nothing is
-// stored.
+// The same statement writes a line of the table tool_dedup_audit. If that table does not exist, the
+// verdict is stored without the line. If the role may not write to it, nothing is stored.
 //
-// It is refused with [dedup.ErrInFlight] where an attempt is under way, or the operation has changed since
-// op was read, and with an [dedup.ErrInvalid] where it is done, or the verdict has no reason. Only
-// [Cleared] is for one that is done, and is refused of any other.
+// Resolve returns [dedup.ErrInFlight] if an attempt is running or the operation has changed since
+// op was read. It returns [dedup.ErrInvalid] if the operation is done or the verdict has no reason.
+// [Cleared] is only for an operation that is done.
 func (x *Tools) Resolve(ctx context.Context, op Operation, v Verdict) error {
 	if err := v.check(op); err != nil {
 		return err
@@ -117,7 +113,7 @@ func (x *Tools) Resolve(ctx context.Context, op Operation, v Verdict) error {
 	}
 	changed, err := x.store(ctx, op, v)
 	if err != nil {
-		return failed("resolving", err)
+		return wrap("resolving", err)
 	}
 	if changed == nil {
 		return x.notStored(ctx, op)
@@ -151,13 +147,13 @@ func (v Verdict) check(op Operation) error {
 	return nil
 }
 
-// notStored says why a verdict is not stored.
+// notStored returns the error of a verdict that the statement did not store.
 func (x *Tools) notStored(ctx context.Context, op Operation) error {
 	now, _, err := x.lookup(ctx, table.Identity{Scope: op.Scope, Tool: op.Tool, Key: op.Key})
 	if err == nil && now.Verdict != "" {
 		return &VerdictError{now}
 	}
-	reason := "somebody has acted since it was read; look it up again"
+	reason := "the operation has changed since it was read; read it again"
 	if now.State == Running && now.Fence == op.Fence {
 		reason = "an attempt is under way; wait until it has ended"
 	}
@@ -166,7 +162,7 @@ func (x *Tools) notStored(ctx context.Context, op Operation) error {
 	}
 }
 
-// store stores a verdict on an operation that is as it was read. It returns nil where it is not.
+// store stores a verdict if the operation is unchanged since it was read. Otherwise it returns nil.
 //
 // In the model: the person in world.pml.
 func (x *Tools) store(ctx context.Context, op Operation, v Verdict) (*row, error) {
@@ -181,7 +177,7 @@ func (x *Tools) store(ctx context.Context, op Operation, v Verdict) (*row, error
 			return nil, &dedup.InvalidError{What: "call", Field: "Verdict", Reason: "has a result that cannot be encoded", Err: err}
 		}
 		if t := x.tool(op.Tool); t != nil {
-			if text, err = t.verdict(text); err != nil {
+			if text, err = t.checkVerdict(text); err != nil {
 				return nil, &dedup.InvalidError{What: "call", Field: "Verdict", Reason: "has a result that is not the tool's", Err: err}
 			}
 		}
@@ -200,8 +196,8 @@ func (x *Tools) store(ctx context.Context, op Operation, v Verdict) (*row, error
 	return changed, table.MayNotAudit(err)
 }
 
-// rowsInTx is rows for a statement that may wait for somebody else's lock: the end of ctx cancels it on the server, and
-// not its COMMIT.
+// rowsInTx is rows for a statement that may wait for another session's lock. If ctx ends, the
+// statement is cancelled on the server, but its COMMIT is not.
 func (x *Tools) rowsInTx(ctx context.Context, sql string, args ...any) (all []*row, err error) {
 	conn, err := wire.Acquire(ctx, x.pool)
 	if err != nil {
@@ -215,21 +211,21 @@ func (x *Tools) rowsInTx(ctx context.Context, sql string, args ...any) (all []*r
 	return all, err
 }
 
-// carryOut does what a person has said, or what an earlier act could not record.
+// carryOut records a verdict: an operator's, or the outcome that an earlier act could not record.
 //
 // In the model: JUDGING in worker.pml.
 func (x *Tools) carryOut(ctx context.Context, a *act, at *attempt) {
 	said := verdict{value(at.row.verdict), value(at.row.verdictValue)}
 	if said.name == verdictHappened {
-		out, err := at.t.verdict(json.RawMessage(said.value))
-		if err != nil { // no caller could read it
+		out, err := at.t.checkVerdict(json.RawMessage(said.value))
+		if err != nil { // no call could decode the result
 			if !strings.HasPrefix(value(at.row.note), unrecorded) {
-				said = verdict{} // a person may say it otherwise; what an attempt has found out is kept for the release that wrote it
+				said = verdict{} // an operator can decide again; an attempt's result is kept for its own release
 			}
 			a.err = x.parkUnrecorded(ctx, at, "", said, err)
 			return
 		}
-		at.told = &at.row.fence
+		at.verdictFence = &at.row.fence
 		x.record(ctx, a, at, out)
 		return
 	}

@@ -9,15 +9,15 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// Step is one step of a saga. Do and Undo make calls that take effect once, by keys of
-// their own, so that both may be called any number of times. A step without Undo is not
-// taken back.
+// Step is one step of a saga. Do and Undo make calls of this package or of package dedup with keys
+// of their own, so that each may be called any number of times. A step without Undo is not taken
+// back.
 type Step struct {
 	Name     string
 	Do, Undo func(ctx context.Context) error
 }
 
-// UndoneError says that a saga was taken back because a step was refused.
+// UndoneError is returned by [Saga] if a step was refused and the steps before it were taken back.
 type UndoneError struct {
 	Step    string
 	Refusal *dedup.RefusedError
@@ -31,22 +31,22 @@ func (e *UndoneError) Error() string {
 // Unwrap returns the refusal.
 func (e *UndoneError) Unwrap() error { return e.Refusal }
 
-// Saga runs the steps in order. It has no state of its own: what was done is in the steps'
-// records, and a recorded refusal is the only thing that turns it around, so that every
-// process that calls it decides the same. Then the steps before the refused one are taken
-// back, the last one first, and the answer is an *[UndoneError].
+// Saga runs the steps in order. If a step returns a recorded refusal, Saga takes back the steps
+// before it, the last one first, and returns an *[UndoneError]. Saga keeps no state: the steps'
+// records have it. So every process that calls it decides the same.
 //
-// Any other error means that the saga has to be called again, and nothing was taken back:
-// what may still happen is never compensated. That includes a *[ParkedError]. An Undo that is
-// refused stays refused: the steps before it are taken back all the same, and the error, no
-// *[UndoneError] and no [dedup.ErrRefused], names it whenever the saga is called. A person has to take
-// that step back, or its Undo another way.
+// After any other error, a *[ParkedError] included, nothing was taken back: call the saga again. A
+// step that may still take effect is never compensated.
 //
-// The steps of a saga that is under way must keep their order and their keys from one release to the next: a refused step
-// takes back the steps before it, and no others.
+// If an Undo is refused, the refusal is final. The steps before it are taken back, and every call
+// of the saga returns an error that names the step. That error is neither an *[UndoneError] nor a
+// [dedup.ErrRefused]. An operator must take that step back, or its Undo must do it another way.
 //
-// Nothing calls it again when its caller has died. A saga goes on by itself where it is run in the
-// Perform of a [Tool] with KeyKept: [Forever], which may be repeated as the saga may be.
+// While a saga is under way, its steps must keep their order and their keys from one release to the
+// next.
+//
+// If the caller dies, nothing calls the saga again. To have it continue, run it in the Perform of a
+// [Tool] with KeyKept: [Forever]: such a Perform may be repeated.
 func Saga(ctx context.Context, steps ...Step) error {
 	for i, s := range steps {
 		err := s.Do(ctx)
@@ -63,7 +63,8 @@ func Saga(ctx context.Context, steps ...Step) error {
 	return nil
 }
 
-// undoAll takes steps back, the last one first. What is refused is told when the others are done.
+// undoAll takes steps back, the last one first. It returns the errors of refused Undos after all
+// others are done.
 func undoAll(ctx context.Context, steps []Step) error {
 	var kept []error
 	for _, s := range slices.Backward(steps) {
@@ -72,7 +73,7 @@ func undoAll(ctx context.Context, steps []Step) error {
 		}
 		err := s.Undo(ctx)
 		switch {
-		case errors.Is(err, dedup.ErrRefused): // it is no refusal of the saga
+		case errors.Is(err, dedup.ErrRefused): // not wrapped: the saga is not refused
 			kept = append(kept, fmt.Errorf("dedup: taking back step %q: %s", s.Name, err.Error()))
 		case err != nil:
 			return errors.Join(append(kept, fmt.Errorf("dedup: taking back step %q: %w", s.Name, err))...)

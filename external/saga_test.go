@@ -62,9 +62,9 @@ func TestSaga(t *testing.T) {
 	require.Equal(t, []string{"reserve", "charge", "note", "ship", "refund", "refund", "release"}, log)
 }
 
-// TestSagaIsNotTakenBack has an Undo that does not come to its end. The saga names it whenever it is called, so that the
-// caller can wait for it. Where that is refused, the steps before it are taken back all the same, and the refusal is
-// none of the saga.
+// TestSagaIsNotTakenBack has an Undo that is not finished. Every call of the saga returns an error
+// that names it, so that the caller can call again. If the Undo is refused, the steps before it are
+// taken back, and the saga's error is not a refusal.
 func TestSagaIsNotTakenBack(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -95,7 +95,7 @@ func TestSagaIsNotTakenBack(t *testing.T) {
 	}
 }
 
-// TestSagaGoesOn has the caller of a saga die. The saga is a tool, which Advance goes on with.
+// TestSagaGoesOn has the caller of a saga die. The saga is a tool, which Advance continues.
 func TestSagaGoesOn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -139,8 +139,9 @@ func TestSagaGoesOn(t *testing.T) {
 	require.Equal(t, []string{"pay", "ship", "refund"}, log)
 }
 
-// TestSagaOfAnotherRelease has a release order the steps otherwise than the one that a saga began with: a refused step takes
-// back the steps before it, in the order that it is called with. With the order that it began with, all is taken back.
+// TestSagaOfAnotherRelease has a release with another order of the steps continue a saga. A refused
+// step takes back the steps before it in the release's own order. With the original order, all
+// steps are taken back.
 func TestSagaOfAnotherRelease(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// TestSessions takes an operation through every state and every statement, in sessions of all
-// kinds and with a schema whose name needs quotes.
+// TestSessions takes an operation through every state and every statement, in all kinds of sessions
+// and with a schema whose name needs quotes.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	const odd = `we"ird's %d $1 schema`
@@ -60,14 +60,14 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// otherStyles has the server write times and bytes as pgx does not read them.
+// otherStyles makes the server write times and bytes in formats that pgx does not read.
 func otherStyles(c *pgxpool.Config) {
 	for name, value := range map[string]string{"bytea_output": "escape", "DateStyle": "SQL, DMY", "IntervalStyle": "iso_8601", "TimeZone": "Asia/Kathmandu"} {
 		c.ConnConfig.RuntimeParams[name] = value
 	}
 }
 
-// silent is a tracer. With one, pgx reads in its own ways.
+// silent is a tracer. With a tracer, pgx reads in other ways.
 type silent struct{}
 
 func (silent) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
@@ -98,7 +98,7 @@ func everyState(f *fixture) {
 		external.Happened(out{"ch_9"}, "seen"), external.Never("not seen"), external.Refuse("no"),
 	} {
 		key := fmt.Sprint(n)
-		if n == 3 { // the second half without an audit
+		if n == 3 { // the second half runs without an audit
 			var lines int
 			require.NoError(t, f.pool.QueryRow(f.ctx, `SELECT count(*) FROM `+audit).Scan(&lines))
 			require.Equal(t, 3, lines)

@@ -9,27 +9,27 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// statements are the SQL of tool_effect. $1 to $3 are the identity, and $4 is the fence with which the row was
-// read, in what changes it.
+// statements are the SQL of tool_effect. $1 to $3 are the identity. In statements that change a
+// row, $4 is the fence with which it was read.
 type statements struct {
-	durable string // makes the transaction one that a server which crashes does not forget
-	// What looks, and claims what is free.
+	durable string // turns synchronous_commit on for the transaction, if it is off
+	// Reads, and the inserts of Do and Accept.
 	claim, accept, read, parked, open, due string
-	// What an act does to its operation before it has an answer, with it, and after it.
+	// Changes by an act: before the answer, with it, and after it.
 	take, hold, exists, release, postpone, settleLater, park string
 	done, refused, orphaned, twice                           string
 	audit, audited                                           string
-	// What may be forgotten is deleted scope by scope where rows are spread.
+	// Deletes of old rows. If rows are spread over nodes, forgetOf deletes scope by scope.
 	forgetOne, forget, scopes, forgetOf string
-	// What a person says of an operation without an answer, and of one that happened twice.
-	verdict, cleared said
+	// Verdicts on an operation without an answer, and on one that happened twice.
+	verdict, cleared verdictStatement
 }
 
-// said is a statement with a line in the audit, and without.
-type said struct{ audited, plain string }
+// verdictStatement is a statement with a line in the audit, and without.
+type verdictStatement struct{ audited, plain string }
 
-// columns are those of a row, in the order of row.fields. shown is how they are read: its times and
-// bytes are as table.Micros and table.Hex have them, because a session may write them in other ways.
+// columns are the columns of a row, in the order of row.fields. shown reads them: its times and
+// bytes are in the formats of table.Micros and table.Hex, which no setting of a session changes.
 const columns = `e.scope, e.tool, e.key, e.state, e.fence, e.due_at, e.sent_at, e.sent_until, e.tries, e.looked, e.keyless, e.unmarked, e.confirmed,
        e.fingerprint, e.arg_digests, e.input, e.ref, e.note, e.twice, e.verdict, e.verdict_value,
        e.created_at, e.changed_at, e.forget_at`
@@ -38,14 +38,14 @@ var shown = `e.scope, e.tool, e.key, e.state, e.fence, ` + micros("e.due_at", "e
        ` + table.Hex("e.fingerprint") + `, ` + table.Hex("e.arg_digests") + `, e.input, e.ref, e.note, e.twice, e.verdict, e.verdict_value,
        ` + micros("e.created_at", "e.changed_at", "e.forget_at")
 
-// shownOrNone is shown where there may be no row: then its state is None.
+// shownOrNone is shown for an outer join: without a row the state is None.
 var shownOrNone = `COALESCE(e.scope, ''), COALESCE(e.tool, ''), COALESCE(e.key, ''), COALESCE(e.state, ''),
        COALESCE(e.fence, 0), ` + micros("e.due_at", "e.sent_at", "e.sent_until") + `, COALESCE(e.tries, 0), COALESCE(e.looked, false),
        COALESCE(e.keyless, false), COALESCE(e.unmarked, false), COALESCE(e.confirmed, false),
        ` + table.Hex("e.fingerprint") + `, ` + table.Hex("e.arg_digests") + `, e.input, e.ref, e.note, e.twice, e.verdict, e.verdict_value,
        ` + micros("COALESCE(e.created_at, clock.t)", "COALESCE(e.changed_at, clock.t)", "e.forget_at")
 
-// micros is table.Micros of each.
+// micros applies table.Micros to each column.
 func micros(times ...string) string {
 	for i, t := range times {
 		times[i] = table.Micros(t)
@@ -53,15 +53,15 @@ func micros(times ...string) string {
 	return strings.Join(times, ", ")
 }
 
-// words are what the texts below have in braces.
+// placeholders replaces the words in braces in the texts below.
 //
-// All times are those of the database's clock, read before a statement waits for a row: a lease that begins early
-// ends early, and what was due is due still. Citus wants it so, which takes no volatile function in a change of a
-// row, and no sum of a column and an interval but one without a time zone.
+// All times are by the database's clock, read before a statement waits for a row. So a lease may
+// end early, never late, and a due row stays due. Citus forces this too: it allows no volatile
+// function in an UPDATE, and adds an interval only to a time without a time zone.
 //
-// A fence is that time in microseconds, or one more than the row's last fence if that is greater. It has no sequence:
-// replication moves rows and no sequences, and a role would need a privilege on it.
-func words(schema string) *strings.Replacer {
+// A fence is that time in microseconds, or the row's last fence plus one if that is greater. A
+// sequence would not do: replication does not copy it, and a role would need a privilege on it.
+func placeholders(schema string) *strings.Replacer {
 	const fence = "(extract(epoch FROM clock.t AT TIME ZONE 'UTC') * 1000000)::bigint"
 	const id = "e.scope = $1::text AND e.tool = $2::text AND e.key = $3::text"
 	record := pgx.Identifier{schema, "tool_dedup"}.Sanitize()
@@ -72,7 +72,7 @@ func words(schema string) *strings.Replacer {
 		"{shown now}", table.Micros("pg_catalog.clock_timestamp()"),
 		"{now}", "pg_catalog.clock_timestamp()",
 		"{id}", id,
-		"{mine}", id + " AND e.fence = $4::bigint", // nobody has acted since the row was read
+		"{unchanged}", id + " AND e.fence = $4::bigint", // the row has not changed since it was read
 		"{recorded}", "EXISTS (SELECT FROM " + record + ` AS r
        WHERE r.scope = $1::text AND r.tool = $2::text AND r.key = $3::text AND r.forget_at > clock.t)`,
 		"{forgettable}", "forget_at <= pg_catalog.statement_timestamp() AND due_at IS NULL",
@@ -87,31 +87,31 @@ func words(schema string) *strings.Replacer {
 }
 
 func newStatements(schema string) *statements {
-	text := words(schema).Replace
+	text := placeholders(schema).Replace
 	s := &statements{
 		durable: `SELECT CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
        THEN pg_catalog.set_config('synchronous_commit', 'on', true) END`,
 
-		// $7: the lease, $8: what tells the claim from others, $9 and $10: the attempt has no key, and the tool no Find.
-		claim: text(look(`'running', {fence}, clock.t + $7::interval, clock.t, clock.t + $7::interval, 1, $8::text,
+		// $7: the lease, $8: the claim's nonce, $9: keyless, $10: unmarked.
+		claim: text(claimSQL(`'running', {fence}, clock.t + $7::interval, clock.t, clock.t + $7::interval, 1, $8::text,
            $9::bool, $10::bool`)),
-		accept: text(look("'pending', {fence}, clock.t, NULL, NULL, 0, NULL, false, false")),
+		accept: text(claimSQL("'pending', {fence}, clock.t, NULL, NULL, 0, NULL, false, false")),
 		read:   text(`SELECT {shown}, {shown now} FROM {effect} AS e WHERE {id}`),
-		// $1 to $4: the place of the operation before, $5: how many, $6: the scopes, NULL for all.
+		// $1 to $4: the last row of the page before, $5: the limit, $6: the scopes, NULL for all.
 		parked: text(`SELECT {shown}, {shown now} FROM {effect} AS e
  WHERE (e.state = 'parked' OR e.twice IS NOT NULL)
    AND (e.changed_at, e.scope, e.tool, e.key) > ($1::timestamptz, $2::text, $3::text, $4::text)
    AND ($6::text[] IS NULL OR e.scope = ANY ($6::text[]))
  ORDER BY e.changed_at, e.scope, e.tool, e.key LIMIT $5::bigint`),
-		// $7: the age. What is open is due at some time, and so is what blocks its key until it is looked at once more.
-		// It is sorted, since no index is by its age.
+		// $7: the least age. Every open operation has a due_at, and so has a done one whose key
+		// waits for its audit. No index helps the sort.
 		open: text(`SELECT {shown}, {shown now} FROM {effect} AS e
  WHERE e.due_at IS NOT NULL AND (e.state IN ('pending', 'running') OR e.state = 'done' AND e.forget_at <= {now})
    AND e.created_at <= {now} - $7::interval
    AND (e.created_at, e.scope, e.tool, e.key) > ($1::timestamptz, $2::text, $3::text, $4::text)
    AND ($6::text[] IS NULL OR e.scope = ANY ($6::text[]))
  ORDER BY e.created_at, e.scope, e.tool, e.key LIMIT $5::bigint`),
-		// $1: the tool, $2: how many.
+		// $1: the tool, $2: the limit.
 		due: text(`SELECT {shown}, {shown now} FROM {effect} AS e
  WHERE e.tool = $1::text AND e.due_at <= {now} ORDER BY e.due_at LIMIT $2::bigint`),
 
@@ -121,7 +121,7 @@ func newStatements(schema string) *statements {
 		forgetOf: text(`DELETE FROM {effect} WHERE scope = $1::text AND ctid = ANY (ARRAY(
     SELECT ctid FROM {effect} WHERE scope = $1::text AND {forgettable} LIMIT 1000 FOR UPDATE SKIP LOCKED))`),
 		forgetOne: text(clock + `DELETE FROM {effect} AS e USING clock
- WHERE {mine} AND e.state = 'done' AND e.due_at IS NULL AND NOT {recorded}
+ WHERE {unchanged} AND e.state = 'done' AND e.due_at IS NULL AND NOT {recorded}
    AND e.forget_at <= (clock.t AT TIME ZONE 'UTC' + interval '1 day') AT TIME ZONE 'UTC'`),
 	}
 	s.changes(text)
@@ -129,10 +129,10 @@ func newStatements(schema string) *statements {
 	return s
 }
 
-// look reads record and row, and inserts a row where neither is there. One that is inserted by somebody else meanwhile
-// is seen by nobody here: then the answer has no row. The row is read first. Where the two are not read at once, as on
-// Citus, one that is done has its record all the same.
-func look(values string) string {
+// claimSQL reads record and row, and inserts a row if there is neither. If a twin inserts one after
+// this statement's snapshot, the result has no row. The row is read before the record: on Citus the
+// two reads are not one snapshot, and a row that is done must come with its record.
+func claimSQL(values string) string {
 	return `WITH clock AS MATERIALIZED (SELECT {now} AS t),
 old AS (SELECT {columns} FROM {effect} AS e WHERE {id}),
 rec AS (SELECT fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at FROM {record}
@@ -153,18 +153,19 @@ SELECT ` + table.Hex("rec.fingerprint") + `, ` + table.Hex("rec.arg_digests") + 
   LEFT JOIN (SELECT *, false AS mine FROM old UNION ALL SELECT *, true FROM new) AS e ON true`
 }
 
-// clock comes before a change. A server that crashes must not forget what keeps an attempt from being made again.
+// clock is the first part of every change. It turns synchronous_commit on: a crash must not lose a
+// row that prevents another attempt.
 const clock = `WITH clock AS MATERIALIZED (SELECT {now} AS t, session_user::text AS me,
        (pg_catalog.current_setting('synchronous_commit') <> 'off'
         OR pg_catalog.set_config('synchronous_commit', 'on', true) = 'on') AS lasts)
 `
 
-// changing changes a row where a condition holds, and returns it.
-func changing(where, set string) string { return changingUnless("false", where, set) }
+// update changes and returns a row if a condition holds.
+func update(where, set string) string { return updateKeepingTime("false", where, set) }
 
-// changingUnless leaves changed_at as it is where kept holds: a parked row keeps the time at which it was parked, and
-// one with a verdict the time of that.
-func changingUnless(kept, where, set string) string {
+// updateKeepingTime is update, but leaves changed_at unchanged if kept holds. A parked row keeps
+// the time at which it was parked, and one with a verdict the verdict's time.
+func updateKeepingTime(kept, where, set string) string {
 	return clock + `UPDATE {effect} AS e
    SET changed_at = CASE WHEN ` + kept + ` THEN e.changed_at ELSE clock.t END,
        ` + set + `
@@ -173,29 +174,29 @@ func changingUnless(kept, where, set string) string {
 RETURNING {shown}, {clock}`
 }
 
-// among holds where a ref is one of several.
-func among(refs, ref string) string {
+// hasRef is true if a list of refs contains a ref.
+func hasRef(refs, ref string) string {
 	return "position(' ' || " + ref + " || ' ' IN ' ' || COALESCE(" + refs + ", '') || ' ') > 0"
 }
 
-// plus are refs with one more, where that is not NULL and not among them.
-func plus(refs, ref string) string {
-	return fmt.Sprintf("CASE WHEN %s THEN %[2]s ELSE COALESCE(%[2]s || ' ' || %[3]s, %[3]s, %[2]s) END", among(refs, ref), refs, ref)
+// withRef adds a ref to a list, unless it is NULL or already there.
+func withRef(refs, ref string) string {
+	return fmt.Sprintf("CASE WHEN %s THEN %[2]s ELSE COALESCE(%[2]s || ' ' || %[3]s, %[3]s, %[2]s) END", hasRef(refs, ref), refs, ref)
 }
 
-// without are the refs of further effects without one, which is the answer's now.
-func without(ref string) string {
+// withoutRef removes from the further effects the ref that is now the answer's.
+func withoutRef(ref string) string {
 	return "NULLIF(btrim(replace(' ' || e.twice || ' ', ' ' || " + ref + " || ' ', ' ')), '')"
 }
 
-// further are the refs of further effects, when one may be another than the row's.
-func further(ref string) string {
-	return plus("e.twice", "CASE WHEN e.ref <> "+ref+" THEN "+ref+" END")
+// withFurther adds a ref to the further effects if it differs from the row's.
+func withFurther(ref string) string {
+	return withRef("e.twice", "CASE WHEN e.ref <> "+ref+" THEN "+ref+" END")
 }
 
-// audited adds a line in the audit to a change. Its values are SQL.
-func audited(schema, plain, actor, verdict, state, reason string) said {
+// audited adds a line of the audit to a change. Its arguments are SQL expressions.
+func audited(schema, plain, actor, verdict, state, reason string) verdictStatement {
 	changed := strings.Replace(plain, shown+", "+table.Micros("clock.t"), columns+", clock.t", 1)
-	return said{plain: plain, audited: "WITH changed AS (" + changed + "), audited AS (" +
+	return verdictStatement{plain: plain, audited: "WITH changed AS (" + changed + "), audited AS (" +
 		table.AuditInsert(schema, "changed", actor, verdict, state, reason) + ") SELECT " + shown + ", " + table.Micros("e.t") + " FROM changed AS e"}
 }

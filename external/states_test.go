@@ -15,7 +15,7 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// toolsOf returns Tools on a database of their own.
+// toolsOf returns Tools on a new database.
 func toolsOf(t *testing.T, opts *Options) *Tools {
 	t.Helper()
 	d, err := dedup.New(pgtest.New(t).Pool(t), nil)
@@ -37,15 +37,16 @@ var states = map[string]string{
 	"done due":    `'done', clock_timestamp() - interval '1 hour', clock_timestamp() - interval '1 minute', clock_timestamp()`,
 }
 
-// events are what may happen to a row, and the state that it is in afterwards, by the state that
-// it was in. A state that is missing leaves the row as it was: the event comes too late, or
-// from somebody who does not hold the operation.
+// events are the changes of a row, and the state after each, by the state before. If a state is
+// missing, the event must leave the row unchanged: it is too late, or its act does not hold the
+// operation.
 var events = map[string]struct {
 	do func(ctx context.Context, x *Tools, at *attempt) error
 	to map[string]State
-	// anyFence is true of a success: it is a fact, whoever reports it.
+	// anyFence is true for a success: it is recorded with any fence.
 	anyFence bool
-	// keeps the fence: the act goes on, or is over. Else who has read the row before comes too late.
+	// keeps is true if the fence stays, because the act continues or has ended. Otherwise an act
+	// that read the row before comes too late.
 	keeps bool
 }{
 	"take to send": {
@@ -80,7 +81,7 @@ var events = map[string]struct {
 	},
 	"not done, others before it": {
 		do: func(ctx context.Context, x *Tools, at *attempt) error {
-			at.earlier = &at.row.createdAt
+			at.earlierUntil = &at.row.createdAt
 			return x.release(ctx, at, "429")
 		},
 		to: map[string]State{"pending": Pending, "pending off": Pending, "running": Running, "running due": Running, "parked": Parked, "parked due": Parked, "done": Done, "done due": Done},
@@ -103,7 +104,7 @@ var events = map[string]struct {
 		do: func(ctx context.Context, x *Tools, at *attempt) error {
 			a := &act{}
 			x.record(ctx, a, at, json.RawMessage(`{"id":"ch_1"}`))
-			if errors.Is(a.err, errOtherLife) { // its record is forgotten: Finish must not run again
+			if errors.Is(a.err, errForgotten) { // its record is forgotten: Finish must not run again
 				return errStale
 			}
 			return a.err
@@ -150,7 +151,7 @@ var events = map[string]struct {
 	},
 }
 
-// insert makes a row and reads it.
+// insert inserts a row and reads it.
 func insert(t *testing.T, x *Tools, key, columns string) *row {
 	t.Helper()
 	_, err := x.pool.Exec(t.Context(), `INSERT INTO tool_effect (scope, tool, key, state, sent_at, sent_until, due_at, fence, tries, looked, fingerprint, input, created_at, changed_at)
@@ -161,8 +162,8 @@ func insert(t *testing.T, x *Tools, key, columns string) *row {
 	return r
 }
 
-// TestStates tries every event in every state, by the act that holds the operation and by
-// one that was overtaken.
+// TestStates tries every event in every state, by the act that holds the operation and by one that
+// was overtaken.
 func TestStates(t *testing.T) {
 	t.Parallel()
 	ctx, x := t.Context(), toolsOf(t, nil)
@@ -206,9 +207,26 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestReadLongAgo is a process that is paused after it has read that an operation is due. Nothing is sent where that
-// is no longer safe when the process goes on: a late attempt has ended meanwhile, which is not known by what was read
-// and has to settle, or the provider may have forgotten the key by now.
+// TestForgetWaits lets forget wait for a connection until the context ends. The error has the number
+// of connections in use.
+func TestForgetWaits(t *testing.T) {
+	t.Parallel()
+	x := toolsOf(t, nil)
+	for range x.pool.Config().MaxConns {
+		held, err := x.pool.Acquire(t.Context())
+		require.NoError(t, err)
+		defer held.Release()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err := x.forget(ctx, x.pool, &row{})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "are in use")
+}
+
+// TestReadLongAgo pauses a process after it has read that an operation is due. If sending has
+// become unsafe by then, nothing is sent: a late attempt has ended meanwhile and must settle, or
+// the provider may have forgotten the key.
 func TestReadLongAgo(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -217,8 +235,8 @@ func TestReadLongAgo(t *testing.T) {
 		tool      Tool[string, string]
 		columns   string
 		meanwhile string
-		reads     func(r *row) // before what has happened meanwhile
-		state     State        // in the end, where nothing is sent
+		reads     func(r *row) // runs before the pause
+		state     State        // at the end, if nothing is sent
 	}{
 		"Settles": {
 			tool:    Tool[string, string]{Settles: time.Minute, Find: func(context.Context, Attempt, string) ([]string, error) { return nil, nil }},
@@ -250,7 +268,7 @@ func TestReadLongAgo(t *testing.T) {
 		x.advance(ctx, &act{}, x.tool("charge"), read, time.Now())
 		after, err := x.read(ctx, read.Identity)
 		require.NoError(t, err)
-		if c.state == Parked { // by who reads it as it is
+		if c.state == Parked { // by an act that reads the current row
 			require.Equal(t, Running, after.state)
 			x.advance(ctx, &act{}, x.tool("charge"), after, time.Now())
 			after, err = x.read(ctx, read.Identity)

@@ -7,21 +7,21 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// Status is where a call stands, as those are told who ask what became of it.
+// Status is the state of a call, for showing to its caller.
 type Status struct {
-	// State is that of the operation as long as it is Pending, Running or Parked. Where it is
-	// answered, it is what the record says: Done, Refused or Expired. A call whose record is
-	// broken, or was deleted by hand, is Parked.
+	// State is the operation's if it is Pending, Running or Parked. If the operation is answered,
+	// it is the record's: Done, Refused or Expired. If the record is broken, or was deleted by
+	// hand, it is Parked.
 	State     State
 	Operation Operation
-	// Record is the call's record, zero as long as the operation has no answer.
+	// Record is the call's record, zero if the operation has no answer.
 	Record dedup.Status
 }
 
-// Status says where a call stands. It runs nothing. State None is certain: nothing was sent, unless the
-// operation has been forgotten since.
-// Another tool's call, one of package dedup alone, is answered by its record. One round trip as
-// long as the operation has no answer, else two. The error is an [dedup.ErrInvalid] or the database's.
+// Status returns the state of a call. It runs nothing. State None means that nothing was sent, or
+// that the operation is forgotten. If the call is one of package dedup alone, its record decides.
+// Status takes one round trip if the operation has no answer, else two. The error is an
+// [dedup.ErrInvalid] or the database's.
 func (x *Tools) Status(ctx context.Context, scope, tool, key string) (Status, error) {
 	id, err := identity(scope, tool, key)
 	if err != nil {
@@ -35,7 +35,7 @@ func (x *Tools) Status(ctx context.Context, scope, tool, key string) (Status, er
 	if op.State != None && op.State != Done {
 		return s, nil
 	}
-	// The row is read first: a record is written in the transaction that ends it.
+	// Read the row first: the transaction that ends it also writes the record.
 	if s.Record, err = x.d.Lookup(ctx, scope, tool, key); err != nil {
 		return Status{}, err
 	}
@@ -63,8 +63,8 @@ func answeredState(s dedup.State) State {
 	}
 }
 
-// forgotten reports whether the record of a row may be gone.
+// forgotten reports whether the row's record may be gone.
 func (r *row) forgotten() bool {
-	const later = 24 * time.Hour // than its record's
+	const later = 24 * time.Hour // a row is kept for a day longer than its record
 	return r.forgetAt != nil && !r.now.Before(r.forgetAt.Add(-later))
 }

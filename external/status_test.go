@@ -14,7 +14,7 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// TestStatus goes through the states of calls, as those see them who ask.
+// TestStatus goes through the states of calls as a caller of Status sees them.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	f := process(t, pgtest.New(t).Pool(t))
@@ -66,13 +66,13 @@ func TestStatus(t *testing.T) {
 	f.exec(`UPDATE tool_dedup SET expires_at = created_at`)
 	status("running", external.Expired)
 	f.exec(`DELETE FROM tool_dedup`)
-	status("running", external.Parked) // as Do answers it
+	status("running", external.Parked) // as Do's ParkedError
 	_, err = h.Do(f.ctx, call("running"), in{3})
 	require.ErrorAs(t, err, new(*external.ParkedError))
 	f.exec(`UPDATE tool_effect SET forget_at = clock_timestamp() WHERE state = 'done'`)
-	status("running", external.None) // its key may be used anew
+	status("running", external.None) // the key may be used anew
 
-	// Another tool's call has a record and nothing else.
+	// A call of package dedup alone has a record only.
 	_, err = dedup.Do(f.ctx, f.d, dedup.Call{Scope: "acme", Tool: "import", Key: "k"}, func(context.Context, pgx.Tx) (int, error) { return 3, nil })
 	require.NoError(t, err)
 	s, err := f.tools.Status(f.ctx, "acme", "import", "k")
@@ -83,7 +83,7 @@ func TestStatus(t *testing.T) {
 	require.ErrorIs(t, err, dedup.ErrInvalid)
 }
 
-// TestDoByName makes calls with JSON, and refuses an input that the tool could never read.
+// TestDoByName makes calls with JSON, and refuses an input that the tool cannot read.
 func TestDoByName(t *testing.T) {
 	t.Parallel()
 	f := process(t, pgtest.New(t).Pool(t))

@@ -15,8 +15,8 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// performing returns a tool of a kind, by what its provider offers. The provider acts at once. It keeps its book by
-// the order, and takes the key where the kind has one.
+// performing returns a tool of a kind, by the features of its provider. The provider acts at once.
+// It keeps its book by order, and uses the key if the kind has one.
 func performing(kind string, p *provider) (tool external.Tool[in, out]) {
 	tool.Perform, tool.Find = p.perform, p.look
 	switch kind {
@@ -32,15 +32,15 @@ func performing(kind string, p *provider) (tool external.Tool[in, out]) {
 	return tool
 }
 
-// fate is what is expected of an operation: its state, and how many effects there are.
+// fate is the expected state of an operation and its number of effects.
 type fate struct {
 	state   external.State
 	effects int
 	twice   bool
 }
 
-// beforeSend is the fate of an operation whose process stopped before it had sent anything,
-// and afterSend of one that stopped after the provider had acted.
+// beforeSend is the fate if the process stopped before it had sent anything,
+// and afterSend the fate if it stopped after the provider had acted.
 var (
 	beforeSend = map[string]fate{
 		"key": {external.Done, 1, false}, "key+find": {external.Done, 1, false}, "find+settle": {external.Done, 1, false},
@@ -54,14 +54,14 @@ var (
 	allOnce = map[string]fate{"key": once, "key+find": once, "find+settle": once, "find": once, "neither": once}
 )
 
-// stopped is a process that stops at a step of its first attempt, and goes on when it is told to.
+// stopped is a process that stops at a step of its first attempt until it is released.
 type stopped struct {
 	*fixture
 	reached, goOn chan struct{}
 	calls         sync.WaitGroup
 }
 
-// stop makes a process call, and returns when it has come to the step.
+// stop makes a call in a new process and returns when the call has reached the step.
 func stop(t *testing.T, url string, tool external.Tool[in, out], step external.EventKind) *stopped {
 	t.Helper()
 	s := &stopped{
@@ -70,12 +70,12 @@ func stop(t *testing.T, url string, tool external.Tool[in, out], step external.E
 	}
 	var first, past sync.Once
 	s.steps.stopAt(func(data external.Event) {
-		if data.Kind == external.EventAnswered && step == external.EventEnding { // there the row is locked
+		if data.Kind == external.EventAnswered && step == external.EventEnding { // later the row is locked
 			past.Do(func() { s.elapse("k", 3*lease) })
 		}
 		if data.Kind == step {
 			if step == external.EventEnding {
-				past.Do(func() {}) // another attempt may come here while the first still moves the time
+				past.Do(func() {}) // another attempt may get here while the first one moves the time
 			}
 			first.Do(func() {
 				close(s.reached)
@@ -93,19 +93,19 @@ func stop(t *testing.T, url string, tool external.Tool[in, out], step external.E
 	return s
 }
 
-// outlive lets the lease of the process end, and what it has sent settle, for it and for another one.
+// outlive moves the time until the process's lease has ended and its requests have settled.
 func (s *stopped) outlive(other *fixture) {
 	s.ahead.Add(int64(3 * lease))
 	other.elapse("k", 3*lease)
 }
 
-// TestPauseAtEveryStep holds a process at each step for longer than its lease, lets another
-// one act, and lets the first go on.
+// TestPauseAtEveryStep pauses a process at each step for longer than its lease, has another one
+// act, and continues the first.
 func TestPauseAtEveryStep(t *testing.T) {
 	t.Parallel()
 	unparked := map[string]fate{
 		"key": once, "key+find": once, "find": once, "neither": once,
-		// The pause was longer than Settles, which is the one way to do something twice.
+		// The pause was longer than Settles: only this can cause two effects.
 		"find+settle": {external.Done, 2, true},
 	}
 	for step, fates := range map[external.EventKind]map[string]fate{
@@ -124,7 +124,7 @@ func TestPauseAtEveryStep(t *testing.T) {
 					paused.outlive(f)
 				}
 				called := make(chan error, 1)
-				go func() { // it may wait for a row that the paused process has locked
+				go func() { // may wait for a row that the paused process has locked
 					_, err := h.Do(f.ctx, impatient("k"), in{1})
 					called <- err
 				}()
@@ -143,7 +143,7 @@ func TestPauseAtEveryStep(t *testing.T) {
 	}
 }
 
-// untilActedOrWaiting returns when the process has done what is due, or waits for a lock.
+// untilActedOrWaiting returns when the process has acted, or waits for a lock.
 func (f *fixture) untilActedOrWaiting(key string) {
 	f.t.Helper()
 	for {

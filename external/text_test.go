@@ -15,10 +15,11 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// unstorable is text that Postgres refuses.
+// unstorable is text that Postgres rejects.
 const unstorable = "a\x00b\xffc"
 
-// TestTextThatPostgresRefuses is stored without what cannot be: nothing is lost by it.
+// TestTextThatPostgresRefuses stores text without the bytes that Postgres rejects. No outcome is
+// lost.
 func TestTextThatPostgresRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -48,8 +49,8 @@ func TestTextThatPostgresRefuses(t *testing.T) {
 	require.ErrorIs(t, err, dedup.ErrRefused)
 }
 
-// TestInputIsStoredWhole is an input whose type encodes itself by a pointer's method: by
-// value, encoding/json leaves out what it has.
+// TestInputIsStoredWhole has an input whose type encodes itself by a pointer's method.
+// encoding/json ignores the method on a value.
 func TestInputIsStoredWhole(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -63,7 +64,7 @@ func TestInputIsStoredWhole(t *testing.T) {
 	require.Equal(t, "7", result.Value.N.String())
 }
 
-// written is the input of one release. Another one calls its member otherwise, or has it of another type.
+// written is the input of one release. In others its member has another name or another type.
 type (
 	written struct {
 		Card int `json:"card"`
@@ -86,17 +87,17 @@ func addRelease[In any](f *fixture) {
 	require.NoError(f.t, err)
 }
 
-// TestInputOfAnotherRelease is an operation whose input a later release cannot read, or reads without
-// one of its members. It is not performed, and what is said of it names no value. Where there is a verdict, who has
-// decided stays, also when it is parked. The release that can read it performs it when a person has said that nothing
-// has happened.
+// TestInputOfAnotherRelease has an operation whose input a later release cannot read, or reads
+// without a member. That release does not perform it, and its notes quote no value. A verdict's
+// actor stays in the note, also when the operation is parked. After the verdict Never, the release
+// that can read the input performs it.
 func TestInputOfAnotherRelease(t *testing.T) {
 	t.Parallel()
 	const card = 4111111111111111
 	shared := newFixture(t)
 	for name, c := range map[string]struct {
 		release func(*fixture)
-		decided bool // before the release cannot read it
+		decided bool // the verdict precedes the release that cannot read
 		says    string
 	}{
 		"Renamed": {addRelease[renamed], false, `its input has a member that the tool's input lacks, at or in "card"`},
@@ -136,7 +137,7 @@ func TestInputOfAnotherRelease(t *testing.T) {
 	}
 }
 
-// TestInputOfAnEarlierRelease has a member that the release did not know which has written it.
+// TestInputOfAnEarlierRelease reads an input without a member that a later release added.
 func TestInputOfAnEarlierRelease(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -154,7 +155,7 @@ func TestInputOfAnEarlierRelease(t *testing.T) {
 	later.until("k", external.Done)
 }
 
-// backwards is a key of a map that is read as another one than it was written.
+// backwards is a map key that is read back as another one.
 type backwards string
 
 func (b *backwards) UnmarshalText(text []byte) error {
@@ -164,7 +165,7 @@ func (b *backwards) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// TestInputSurvives refuses an input that would be another when it is read back, and claims nothing.
+// TestInputSurvives refuses inputs that change when they are read back, and claims nothing.
 func TestInputSurvives(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -182,7 +183,7 @@ func survives[In any](f *fixture, name string, bad, good In) {
 	_, err = h.Do(f.ctx, call("k"), bad)
 	var invalid *dedup.InvalidError
 	require.ErrorAs(f.t, err, &invalid)
-	require.Contains(f.t, invalid.Reason, "another when it is read back")
+	require.Contains(f.t, invalid.Reason, "changes when it is read back")
 	_, err = h.Do(f.ctx, call("k"), good)
 	require.NoError(f.t, err)
 }

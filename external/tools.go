@@ -17,18 +17,17 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// Tools runs tools whose effects are outside of the database, and finds out what became of
-// attempts that were cut off. It is safe for concurrent use. Make one beside each
-// [dedup.Deduper], [Add] the tools, run [Tools.Recover] in every process, and [Tools.Close]
-// it when the process ends.
+// Tools runs tools whose effects are outside of the database, and finds out the outcome of attempts
+// that were interrupted. It is safe for concurrent use. Make one beside each [dedup.Deduper], [Add]
+// the tools, run [Tools.Recover] in every process, and call [Tools.Close] when the process ends.
 type Tools struct {
 	d       *dedup.Deduper
 	pool    *pgxpool.Pool
 	opts    Options
 	sql     *statements
-	profile atomic.Pointer[table.Profile] // nil until the engine is known
-	trace   dedup.Tracer                  // nil where nobody listens
-	now     func() time.Time              // what leases end by
+	profile atomic.Pointer[table.Profile] // nil until engine has asked the server
+	trace   dedup.Tracer                  // nil if there is none
+	now     func() time.Time              // the clock of leases
 
 	acts *acts
 
@@ -38,21 +37,20 @@ type Tools struct {
 
 // Options configure [Tools]. A nil *Options and every zero field mean the default.
 type Options struct {
-	// Lease is how long an attempt keeps others from acting, by the database's clock. It is
-	// extended while Perform runs. A process that has died is succeeded after it. Default
+	// Lease is how long an attempt keeps other processes from acting, by the database's clock. It
+	// is extended while Perform runs. If a process dies, another one may act after Lease. Default
 	// 30 s, at least 100 ms, at most 24 hours.
 	Lease time.Duration
-	// Workers is how many operations of each tool [Tools.Recover] advances at a time: a tool whose
-	// provider does not answer delays no other. A Perform or Find that goes on after its context has
-	// ended still counts. Default 32.
+	// Workers is how many operations of each tool [Tools.Recover] advances at a time, so that a
+	// slow provider does not delay other tools. A Perform or Find that goes on after its context
+	// has ended still counts. Default 32.
 	Workers int
-	// Enqueue is called by [Handle.Accept] for an operation that is new, in the caller's
-	// transaction, to put a job beside it that calls [Tools.Advance]. Default none: then
-	// Recover finds it.
+	// Enqueue is called by [Handle.Accept] for a new operation, in the caller's transaction. It
+	// inserts a job that calls [Tools.Advance]. Default none: Recover finds the operation then.
 	Enqueue func(ctx context.Context, tx pgx.Tx, op Operation) error
 }
 
-// maxLease and maxSpan can be multiplied and added up: the longest pause is 2,880 leases.
+// Durations up to maxLease and maxSpan cannot overflow: the longest pause is 2,880 leases.
 const (
 	maxLease = 24 * time.Hour
 	maxSpan  = 365 * 24 * time.Hour
@@ -78,9 +76,9 @@ func (o *Options) resolve() (Options, error) {
 	return r, nil
 }
 
-// New returns Tools that keep their operations in the tool_effect table beside d's
-// tool_dedup. It sends nothing; call migrations.Check at start-up. Every step is an [Event]
-// for d's Tracer. The error is an [dedup.ErrInvalid].
+// New returns Tools that keep their operations in the tool_effect table beside d's tool_dedup. It
+// does not connect; call migrations.Check at start-up. Every step is an [Event] for d's Tracer. The
+// error is an [dedup.ErrInvalid].
 func New(d *dedup.Deduper, opts *Options) (*Tools, error) {
 	if d == nil {
 		return nil, &dedup.InvalidError{What: "option", Field: "d", Missing: true, Reason: "must come from dedup.New"}
@@ -98,7 +96,7 @@ func New(d *dedup.Deduper, opts *Options) (*Tools, error) {
 	return x, nil
 }
 
-// engine says what differs by the server. It asks once in the life of x.
+// engine returns the profile of the server's engine. It asks the server once.
 func (x *Tools) engine(ctx context.Context, on examiner.Querier) (*table.Profile, error) {
 	if known := x.profile.Load(); known != nil {
 		return known, nil
@@ -118,8 +116,8 @@ type Handle[In, Out any] struct {
 	t *definition
 }
 
-// Add registers a tool. Its error has all that is wrong with it, each an
-// [dedup.ErrInvalid]. A name is taken once.
+// Add registers a tool. A name can be added once. The error joins all problems of the tool, each an
+// [dedup.ErrInvalid].
 func Add[In, Out any](x *Tools, t Tool[In, Out]) (*Handle[In, Out], error) {
 	var problems []error
 	for _, p := range Problems(x, t) {
@@ -130,7 +128,7 @@ func Add[In, Out any](x *Tools, t Tool[In, Out]) (*Handle[In, Out], error) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.tools[t.Name] != nil { // since it was looked at
+	if x.tools[t.Name] != nil { // added concurrently since Problems
 		return nil, taken(t.Name)
 	}
 	x.tools[t.Name] = t.erase()
@@ -148,7 +146,7 @@ func (x *Tools) Out(name string) reflect.Type {
 	return nil
 }
 
-// Deduper returns the Deduper that the Tools were made with.
+// Deduper returns the Deduper that was passed to New.
 func (x *Tools) Deduper() *dedup.Deduper { return x.d }
 
 func (x *Tools) tool(name string) *definition {
@@ -157,9 +155,8 @@ func (x *Tools) tool(name string) *definition {
 	return x.tools[name]
 }
 
-// Close waits until nothing is being attempted any more. When ctx ends before that, the
-// contexts of the attempts are cancelled, and what has become of those is found out by
-// another process; the error is the context's then. Calls after Close are an
+// Close waits until no attempt is running. If ctx ends first, Close cancels the attempts and
+// returns the context's error; another process finds out their outcomes. Calls after Close return
 // [dedup.ErrInvalid].
 func (x *Tools) Close(ctx context.Context) error { return x.acts.close(ctx) }
 
@@ -168,7 +165,7 @@ var (
 	errInside = &dedup.InvalidError{What: "call", Field: "ctx", Reason: "is an effect's; inside an effect use Accept with its transaction"}
 )
 
-// usable is nil outside of effects, until Close is called.
+// usable returns an error after Close and inside an effect of package dedup.
 func (x *Tools) usable(ctx context.Context) error {
 	switch {
 	case x.acts.isClosed():

@@ -8,12 +8,14 @@ import (
 	"sync"
 )
 
-// Transport is an [http.RoundTripper] for the client that Perform uses. It marks as
-// [NotDone] what certainly failed before anything was written: of a Base that is no [http.Transport],
-// what failed before it had a connection, as its [httptrace] says. It keeps an [http.Transport] from sending a
-// request a second time. It counts what an attempt has sent: where a client inside Perform or a Base
-// sends a write more than once, a refusal and a [NotDone] say nothing of the sending before, and the
-// outcome is not known.
+// Transport is an [http.RoundTripper] for the client that Perform uses. It returns [NotDone] for a
+// request that failed before anything was written. For a Base that is not an [http.Transport], this
+// means before it had a connection, according to its [httptrace]. It also keeps an [http.Transport]
+// from sending a request twice.
+//
+// Transport counts the requests of an attempt. If a client inside Perform, or Base, sends a write
+// more than once, a refusal or a [NotDone] for the last sending says nothing about an earlier one,
+// and the outcome is unknown.
 type Transport struct {
 	// Base sends the requests. Default http.DefaultTransport.
 	Base http.RoundTripper
@@ -35,25 +37,25 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		WroteHeaders: func() { one.note(func() { one.sent++ }) },
 	})
 	req = req.Clone(ctx)
-	req.GetBody = nil // without it, net/http sends no body twice
+	req.GetBody = nil // so that net/http cannot send a body twice
 	if native {
 		hideKeys(req.Header)
 	}
 	res, err := base.RoundTrip(req)
 	if err != nil {
-		// HTTP/2 does not wait for what it is writing when ctx ends, and tells afterwards that it was written.
-		if one.unsent(native, native && ctx.Err() == nil && req.Cancel == nil) { //nolint:staticcheck // its caller may set it all the same
+		// HTTP/2 may call WroteHeaders after RoundTrip has returned, if ctx ended.
+		if one.unsent(native, native && ctx.Err() == nil && req.Cancel == nil) { //nolint:staticcheck // deprecated, but callers may set it
 			return nil, NotDone(err)
 		}
-		one.note(func() { one.sent = max(one.sent, 1) }) // there may be an answer
+		one.note(func() { one.sent = max(one.sent, 1) }) // the request may have arrived
 		return nil, err
 	}
-	one.note(func() { one.sent, one.status = max(one.sent, 1), res.StatusCode }) // also of a Base that has no httptrace
+	one.note(func() { one.sent, one.status = max(one.sent, 1), res.StatusCode }) // also for a Base without httptrace
 	return res, nil
 }
 
-// hideKeys spells headers by which net/http takes a write without a body for one that it may send
-// again, when a connection is lost, in a way that only servers know.
+// hideKeys writes two headers in lower case. net/http repeats a write without a body after a lost
+// connection if it finds one of them in canonical form.
 func hideKeys(h http.Header) {
 	for _, name := range [...]string{"Idempotency-Key", "X-Idempotency-Key"} {
 		if values, ok := h[name]; ok {
@@ -63,7 +65,7 @@ func hideKeys(h http.Header) {
 	}
 }
 
-// sent is what Transport knows of the requests of one attempt.
+// sent has the requests that Transport saw in one attempt.
 type sent struct {
 	mu       sync.Mutex
 	requests []*request
@@ -85,9 +87,8 @@ func (s *sent) begin(r *request) {
 	s.requests = append(s.requests, r)
 }
 
-// doubtful reports whether a request may have taken effect that an error of Perform does
-// not speak of: one before the last, one that was sent and has no answer, or one that was sent more
-// than once.
+// doubtful reports whether an earlier request may have taken effect that the error of Perform is
+// not about: a request before the last, one without a reply, or one that was sent more than once.
 func (s *sent) doubtful() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,14 +100,14 @@ func (s *sent) doubtful() bool {
 	return false
 }
 
-// request is how far a request has come. Functions of httptrace note it, each on a goroutine of net/http.
+// request is the progress of one request. httptrace's functions set it from net/http's goroutines.
 type request struct {
 	reads bool
 
 	mu               sync.Mutex
-	asked, connected bool // for a connection, and has one
-	sent             int  // how often its header was written, at least
-	status           int  // 0 where there is no answer
+	asked, connected bool // asked for a connection, got one
+	sent             int  // at least how often the header was written
+	status           int  // of the response, 0 for none
 }
 
 func (r *request) note(change func()) {
@@ -115,13 +116,13 @@ func (r *request) note(change func()) {
 	change()
 }
 
-// unsent reports whether nothing was written of a request that has failed. A Base that is not
-// traced says nothing. tells is true when what is written on a connection was told by now.
-func (r *request) unsent(traced, tells bool) bool {
+// unsent reports whether nothing of a failed request was written. traced is true if Base calls the
+// trace's functions. complete is true if the trace cannot report a write later.
+func (r *request) unsent(traced, complete bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.sent > 0 || r.connected {
-		return r.sent == 0 && tells
+		return r.sent == 0 && complete
 	}
 	return traced || r.asked
 }
@@ -134,7 +135,7 @@ func (r *request) doubtful(last bool) bool {
 		return false
 	case r.status == 0 || r.sent > 1:
 		return true
-	case last: // Perform has its answer, and judges it
+	case last: // Perform's error is about this response
 		return false
 	}
 	switch r.status {

@@ -18,7 +18,7 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// TestTransport makes attempts over HTTP, and says what is known of each.
+// TestTransport makes attempts over HTTP and compares their outcomes.
 func TestTransport(t *testing.T) {
 	t.Parallel()
 	closed := httptest.NewServer(nil)
@@ -42,7 +42,7 @@ func TestTransport(t *testing.T) {
 	t.Cleanup(server.Close)
 	client := &http.Client{Transport: &external.Transport{Base: again{&http.Transport{}}}}
 	t.Cleanup(client.CloseIdleConnections)
-	// send is what an SDK does inside Perform: it returns the error of its last request.
+	// send behaves as an SDK inside Perform does: it returns the error of its last request.
 	send := func(ctx context.Context, method string, paths []string) (err error) {
 		for _, path := range paths {
 			url := server.URL + path
@@ -72,7 +72,7 @@ func TestTransport(t *testing.T) {
 	for name, c := range map[string]struct {
 		method string
 		paths  []string
-		again  bool // it is attempted again, because it certainly had no effect
+		again  bool // the attempt had no effect and is made again
 	}{
 		"NotConnected":        {http.MethodPost, []string{"closed"}, true},
 		"Busy":                {http.MethodPost, []string{"/busy"}, true},
@@ -97,8 +97,7 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// again is a Base that sends some requests a second time within one RoundTrip, and answers with what
-// came of that, as one that retries.
+// again is a Base that repeats some requests within one RoundTrip and returns the last response.
 type again struct{ *http.Transport }
 
 func (a again) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -112,8 +111,8 @@ func (a again) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.Transport.RoundTrip(r)
 }
 
-// TestTransportSendsNothingTwice closes a connection that is kept open: net/http would send
-// a request again that has a GetBody, or no body and a key.
+// TestTransportSendsNothingTwice closes a kept-alive connection. net/http repeats a request with
+// GetBody, or without a body and with a key; Transport must not.
 func TestTransportSendsNothingTwice(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]func() io.Reader{
@@ -162,8 +161,8 @@ func sendsNothingTwice(t *testing.T, body func() io.Reader) {
 	require.EqualValues(t, 2, received.Load())
 }
 
-// TestTransportSaysUnsent fails requests of which a Base cannot say, or says too late, that they
-// were written.
+// TestTransportSaysUnsent fails requests for which a Base cannot report, or reports too late, that
+// they were written.
 func TestTransportSaysUnsent(t *testing.T) {
 	t.Parallel()
 	post := func(ctx context.Context, base http.RoundTripper, url string) error {
@@ -177,7 +176,7 @@ func TestTransportSaysUnsent(t *testing.T) {
 	}
 	isNotDone := func(err error) bool { return reflect.TypeOf(err) == reflect.TypeOf(external.NotDone(errLost)) }
 
-	t.Run("WrittenAfterCancel", func(t *testing.T) { // by HTTP/2, which leaves its writer behind
+	t.Run("WrittenAfterCancel", func(t *testing.T) { // HTTP/2 does not wait for its writer
 		t.Parallel()
 		received := make(chan struct{})
 		protocols := &http.Protocols{}
@@ -216,14 +215,14 @@ func TestTransportSaysUnsent(t *testing.T) {
 		t.Parallel()
 		require.False(t, isNotDone(post(t.Context(), failing{}, "http://provider.example")))
 	})
-	t.Run("NotConnected", func(t *testing.T) { // through a Base around net/http's
+	t.Run("NotConnected", func(t *testing.T) { // through a Base that wraps net/http's
 		t.Parallel()
 		base := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, errLost }}
 		require.True(t, isNotDone(post(t.Context(), again{base}, "http://provider.example")))
 	})
 }
 
-// stalled is a connection whose writes wait, when it is told to, and are carried out then.
+// stalled is a connection whose writes wait until they are released.
 type stalled struct {
 	net.Conn
 	stalls        atomic.Bool
@@ -238,7 +237,7 @@ func (c *stalled) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// failing is a Base that knows nothing of httptrace, and has lost an answer.
+// failing is a Base without httptrace that loses its reply.
 type failing struct{}
 
 func (failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, errLost }

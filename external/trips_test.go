@@ -13,8 +13,8 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// TestRoundTrips counts what travels: a first call one trip before Perform and three
-// after it, a replay one, and Accept one in the caller's transaction.
+// TestRoundTrips counts round trips: a first call one before Perform and three after it, a replay
+// one, and Accept one in the caller's transaction.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {

@@ -15,8 +15,8 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// zombie makes a call whose first attempt is deaf to its context and outlives its lease. What is done meanwhile is up
-// to the test.
+// zombie makes a call whose first attempt ignores its context and outlives its lease. meanwhile
+// runs before the attempt returns.
 func zombie(f *fixture, key string, tool external.Tool[in, out], answer func(try int) (out, error), meanwhile func(*external.Handle[in, out])) *external.Handle[in, out] {
 	f.t.Helper()
 	var mu sync.Mutex
@@ -33,7 +33,7 @@ func zombie(f *fixture, key string, tool external.Tool[in, out], answer func(try
 		}
 		return answer(try)
 	}
-	// The process of the zombie cannot reach the database to extend its lease.
+	// The zombie's process cannot extend its lease, because it cannot reach the database.
 	h := add(f, tool)
 	other := process(f.t, f.pool)
 	other.noRef = f.noRef
@@ -46,12 +46,13 @@ func zombie(f *fixture, key string, tool external.Tool[in, out], answer func(try
 	meanwhile(second)
 	close(hold)
 	calls.Wait()
-	require.NoError(f.t, f.tools.Close(f.ctx)) // which waits for the zombie
+	require.NoError(f.t, f.tools.Close(f.ctx)) // waits for the zombie
 	return second
 }
 
-// TestZombies have others act while a first attempt goes on that has outlived its lease. Its success is a fact: it
-// ends what is parked, and is reported beside another answer. Its failure says nothing.
+// TestZombies has other processes act while a first attempt runs past its lease. Its success is
+// recorded: it answers a parked operation, and is reported beside another answer. Its failure
+// changes nothing.
 func TestZombies(t *testing.T) {
 	t.Parallel()
 	shared := newFixture(t)
@@ -64,9 +65,9 @@ func TestZombies(t *testing.T) {
 		tool    external.Tool[in, out]
 		noRef   bool
 		answer  func(try int) (out, error)
-		taken   external.State    // what the other process has made of it
-		verdict *external.Verdict // that is wrong, if any; it is carried out
-		result  string            // none where it is refused or parked
+		taken   external.State    // the state that the other process leaves
+		verdict *external.Verdict // a wrong verdict, if any; it is carried out
+		result  string            // empty if refused or parked
 		twice   string
 		state   external.State
 	}{
@@ -95,11 +96,11 @@ func TestZombies(t *testing.T) {
 					return
 				}
 				command := process(t, shared.pool)
-				if name == "Twice/Never" { // the zombie's own process waits for it until its lease is over
+				if name == "Twice/Never" { // the zombie's own process waits for it until its lease ends
 					command = f
 				}
 				require.NoError(t, command.tools.Resolve(f.ctx, f.lookup(name), *c.verdict))
-				for f.lookup(name).State != external.Done { // the zombie's caller may be the one that carries it out
+				for f.lookup(name).State != external.Done { // the zombie's caller may carry it out
 					_, _ = h.Do(f.ctx, call(name), in{1})
 				}
 			})
@@ -134,8 +135,9 @@ func TestZombies(t *testing.T) {
 	}
 }
 
-// TestTwiceIsFoundAndCleared finds two effects. The second is reported in the transaction of the first's record, since
-// nobody looks again. It is listed until a person has taken it back.
+// TestTwiceIsFoundAndCleared finds two effects. The second is reported in the transaction of the
+// first one's record, because no look-up follows. The operation is listed until an operator clears
+// it.
 func TestTwiceIsFoundAndCleared(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -168,8 +170,9 @@ func TestTwiceIsFoundAndCleared(t *testing.T) {
 	require.Equal(t, []string{"ada cleared acme charge done ch_2 is refunded t t"}, f.audited("k"))
 }
 
-// TestRefsAreListedOnce has effects that are known before the answer is, and cannot be recorded. Another answer does
-// not hide them. The answer's ref is no further effect, and each further one is listed once.
+// TestRefsAreListedOnce has effects that are found before there is an answer and cannot be
+// recorded. They stay listed beside another answer. The answer's ref is not a further effect, and
+// each further one is listed once.
 func TestRefsAreListedOnce(t *testing.T) {
 	t.Parallel()
 	shared := newFixture(t)
@@ -212,8 +215,8 @@ func TestRefsAreListedOnce(t *testing.T) {
 	}
 }
 
-// TestFinishLosesAnotherConnection: the end of a connection to somebody else is an error of Finish
-// like any other. It does not run again for it.
+// TestFinishLosesAnotherConnection has Finish fail with the lost connection of another service.
+// That is an ordinary error of Finish, which does not run again.
 func TestFinishLosesAnotherConnection(t *testing.T) {
 	t.Parallel()
 	f, s, runs := newFixture(t), &script{attempts: []answer{is("ch_1")}}, 0
@@ -226,8 +229,8 @@ func TestFinishLosesAnotherConnection(t *testing.T) {
 	require.Equal(t, 1, runs)
 }
 
-// TestWrongVerdictsAreFoundOut looks at the provider once more behind a refusal, where a person said that nothing had
-// happened: that person may have been wrong.
+// TestWrongVerdictsAreFoundOut audits a refusal that relies on a wrong verdict: nothing had
+// happened, an operator said.
 func TestWrongVerdictsAreFoundOut(t *testing.T) {
 	t.Parallel()
 	shared := newFixture(t)
@@ -240,7 +243,7 @@ func TestWrongVerdictsAreFoundOut(t *testing.T) {
 		require.NoError(t, f.tools.Resolve(f.ctx, f.lookup(name), verdict))
 		_, err = h.Do(f.ctx, call(name), in{1})
 		require.ErrorIs(t, err, dedup.ErrRefused)
-		s.looks = []answer{is("ch_1")} // the first attempt, late
+		s.looks = []answer{is("ch_1")} // the first attempt's late effect
 		f.untilDue(f.lookup(name))
 		require.Equal(t, "ch_1", f.advance(name).Twice, name)
 	}

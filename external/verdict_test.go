@@ -14,7 +14,7 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// parked makes a call of a tool without key and look-up, whose first attempt is lost.
+// parked makes a call of a tool without key and Find, and loses the reply to its first attempt.
 func parked(f *fixture, key string, order int) (*external.Handle[in, out], *script) {
 	f.t.Helper()
 	s := &script{attempts: []answer{fails(errLost), is("ch_2")}}
@@ -24,7 +24,7 @@ func parked(f *fixture, key string, order int) (*external.Handle[in, out], *scri
 	return h, s
 }
 
-// audited are the lines of the audit about a key, the first one first.
+// audited returns the audit's lines about a key, the oldest first.
 func (f *fixture) audited(key string) (lines []string) {
 	f.t.Helper()
 	rows, err := f.pool.Query(f.ctx, `SELECT concat_ws(' ', a.actor, a.action, a.scope, a.tool, a.outcome, a.reason, a.created_at = e.created_at, a.role = session_user)
@@ -35,9 +35,10 @@ func (f *fixture) audited(key string) (lines []string) {
 	return lines
 }
 
-// TestVerdicts gives a verdict, and a second person another one. A process that lacks the tool stores them: the
-// second is refused, and says who has decided and when, unless it overrules. A process with the tool carries out what
-// stays. Where there is no second one, the process that stores the first has the tool.
+// TestVerdicts has two operators give a verdict in a process that lacks the tool. The second
+// verdict is refused, with the first one's actor and time, unless it overrules. A process with the
+// tool carries out the stored one. Without a second verdict, the process that stores the first has
+// the tool.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	shared := newFixture(t)
@@ -79,7 +80,7 @@ func TestVerdicts(t *testing.T) {
 					stored := f.lookup(key)
 					require.Equal(t, first, stored.Verdict)
 					require.Equal(t, map[bool]external.State{true: external.Pending, false: external.Parked}[first == "never"], stored.State)
-					for _, as := range []external.Operation{seen, stored} { // as both have read it
+					for _, as := range []external.Operation{seen, stored} { // as each operator has read it
 						var decided *external.VerdictError
 						require.ErrorAs(t, command.tools.Resolve(f.ctx, as, verdicts[second].By("bob")), &decided)
 						require.Equal(t, first, decided.Operation.Verdict)
@@ -120,8 +121,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestOverruledWhileCarriedOut is a verdict that is overruled when a process has taken the
-// operation to record it: it is not recorded any more.
+// TestOverruledWhileCarriedOut overrules a verdict after a process has taken the operation to
+// record it. It is not recorded.
 func TestOverruledWhileCarriedOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -144,8 +145,8 @@ func TestOverruledWhileCarriedOut(t *testing.T) {
 	require.Len(t, s.keys, 1)
 }
 
-// TestVerdictOnWhatIsNotParked resolves an operation that is pending, which cancels it, and one that goes on without
-// an answer. While an attempt of that may send, it cannot be resolved.
+// TestVerdictOnWhatIsNotParked resolves a pending operation, which cancels it, and a running one
+// without an answer. While an attempt may send, the running one cannot be resolved.
 func TestVerdictOnWhatIsNotParked(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -175,8 +176,9 @@ func TestVerdictOnWhatIsNotParked(t *testing.T) {
 	require.Equal(t, "ch_1", result.Value.ID)
 }
 
-// TestVerdictsThatAreNone are refused, and nothing is stored. A result that no caller could read is refused where the
-// tool is known, and else found out by the process that would record it.
+// TestVerdictsThatAreNone gives invalid verdicts; nothing is stored. A result that no call could
+// read is refused if the tool is registered, and otherwise found by the process that would record
+// it.
 func TestVerdictsThatAreNone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -210,7 +212,7 @@ func TestVerdictsThatAreNone(t *testing.T) {
 	require.JSONEq(t, `{"id":"ch_9"}`, string(record.Result), "as the tool itself writes it")
 }
 
-// TestVerdictWithoutRef: a null that a pointer takes has no ref either.
+// TestVerdictWithoutRef gives a null result for a pointer type. It has no ref.
 func TestVerdictWithoutRef(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -228,8 +230,8 @@ func TestVerdictWithoutRef(t *testing.T) {
 	require.Equal(t, "ch_9", f.lookup("k").Ref)
 }
 
-// TestVerdictWithoutAudit: without the table an operator can act all the same; without the privilege nobody does
-// what is not written down.
+// TestVerdictWithoutAudit resolves without the audit's table, which works, and without the
+// privilege to write to it, which is refused.
 func TestVerdictWithoutAudit(t *testing.T) {
 	t.Parallel()
 
@@ -261,14 +263,14 @@ func TestVerdictWithoutAudit(t *testing.T) {
 	require.Equal(t, external.Pending, f.lookup("k").State)
 }
 
-// TestWindowCountsFromTheFirstUse is a provider that counts its keys' time from their first
-// use: neither an attempt that had no effect nor a person's verdict begins it anew.
+// TestWindowCountsFromTheFirstUse has a provider that counts its keys' life from their first use.
+// Neither an attempt without an effect nor a verdict starts it anew.
 func TestWindowCountsFromTheFirstUse(t *testing.T) {
 	t.Parallel()
 	shared := newFixture(t)
 	const kept = 100 * lease
 	for name, first := range map[string]error{"NotDone": errBusy, "Never": errLost} {
-		f, s := process(t, shared.pool), &script{attempts: []answer{fails(first), fails(errLost)}} // the second has happened
+		f, s := process(t, shared.pool), &script{attempts: []answer{fails(first), fails(errLost)}} // the second one took effect
 		h := add(f, s.tool(external.Tool[in, out]{KeyKept: kept, Timeout: lease}))
 		_, err := h.Do(f.ctx, impatient(name), in{1})
 		require.ErrorIs(t, err, dedup.ErrInFlight)

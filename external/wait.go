@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// waiting is how long a call may wait, and how it does.
+// waiting tracks how long a call has waited and how long it still may.
 type waiting struct {
 	began     time.Time
-	impatient bool // it waits for what it does itself, once
-	acted     bool // it has done something
-	// over is done with errWaited when MaxWait has passed. The call's statements go on until its own context ends.
-	over  context.Context //nolint:containedctx // it is that of one call
+	impatient bool // MaxWait is negative: wait for this call's own act only, once
+	acted     bool // this call has started an act
+	// over ends with errWaited after MaxWait. Statements use the call's own context.
+	over  context.Context //nolint:containedctx // lives as long as one call
 	stop  context.CancelFunc
 	pause time.Duration
 }
@@ -33,9 +33,9 @@ func newWaiting(ctx context.Context, most time.Duration) *waiting {
 	return w
 }
 
-// wait returns when it is worth looking again, or why not to wait any longer. a is what
-// this process does for the operation, nil where another one does it, and r the row as it was read, nil where
-// there was none.
+// wait returns nil when the caller should read the operation again, or the reason to stop waiting.
+// a is the operation's act in this process, nil if there is none. own is true if this call started
+// it. r is the row as it was read, nil if there was none.
 func (w *waiting) wait(a *act, own bool, r *row) (err error) {
 	switch {
 	case w.impatient && !own:

@@ -7,10 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/door"
+	"github.com/tooldedup/dedup/internal/inspect"
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/sqldedup"
 )
@@ -58,6 +62,11 @@ func TestAllConnectionsInUse(t *testing.T) {
 	pool := pgtest.New(t).Pool(t, func(c *pgxpool.Config) { c.MaxConns = 1 })
 	d, err := dedup.New(pool, nil)
 	require.NoError(t, err)
+	tools, err := external.New(d, nil)
+	require.NoError(t, err)
+	charge, err := external.Add(tools, external.Tool[int, int]{Name: "charge", Perform: func(context.Context, external.Attempt, int) (int, error) { return 1, nil }})
+	require.NoError(t, err)
+	parked := external.Operation{Scope: "acme", Tool: "charge", Key: "k", State: external.Parked}
 	held, err := pool.Acquire(t.Context())
 	require.NoError(t, err)
 	defer held.Release()
@@ -67,6 +76,17 @@ func TestAllConnectionsInUse(t *testing.T) {
 	for name, wait := range map[string]func(ctx context.Context) error{
 		"Database": func(ctx context.Context) error { return db.PingContext(ctx) },
 		"Lookup":   func(ctx context.Context) error { _, err := d.Lookup(ctx, "acme", "add_note", "k"); return err },
+		"Claim": func(ctx context.Context) error {
+			_, err := charge.Do(ctx, dedup.Call{Scope: "acme", Key: "k"}, 1)
+			return err
+		},
+		"Status":  func(ctx context.Context) error { _, err := tools.Status(ctx, "acme", "charge", "k"); return err },
+		"Verdict": func(ctx context.Context) error { return tools.Resolve(ctx, parked, external.Never("not in the books")) },
+		"NoKey": func(ctx context.Context) error {
+			_, err := door.Once(ctx, d, "search", pgx.TxOptions{}, nil)
+			return err
+		},
+		"ReadOnly": func(ctx context.Context) error { return inspect.ReadOnly(ctx, pool, time.Minute, nil) },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		err := wait(ctx)

@@ -78,7 +78,7 @@ func TestExternalIsRefused(t *testing.T) {
 		"Write":              {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Class = tool.Write }), "Class", "is write, and that of an ExternalTool is External"},
 		"NoPerform":          {charging(nil), "Perform", "is nil"},
 		"NoRef":              {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.KeyKept = time.Hour }), "Ref", "is nil"},
-		"Settles":            {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Settles = time.Hour }), "Settles", "of no use"},
+		"Settles":            {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Settles = time.Hour }), "Settles", "no use"},
 		"Timeout":            {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Ref, d.KeyKept = refOf, time.Minute }), "Timeout", "a quarter of KeyKept"},
 		"Retention":          {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Retention.Result = -1 }), "Retention", "at least 1ms"},
 		"Taken":              {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Name = "ordinary" }), "Name", "is another tool's already"},
@@ -119,7 +119,7 @@ func TestExternalAddsAllOrNone(t *testing.T) {
 	bad.Name, bad.KeyKept = "bad", time.Hour
 	err := b.tools.Add(charging(charged), bad, charging(charged))
 	require.EqualError(t, err, `tool: not registered:
-	bad: Ref is nil: with Find or KeyKept an effect may happen twice, and only its ref shows that
+	bad: Ref is nil; Find and KeyKept need it to tell two effects apart
 	charge: Name is another tool's already`)
 	require.False(t, x.Has("charge"))
 	require.NoError(t, b.tools.Add(charging(charged)))
@@ -131,7 +131,7 @@ func TestExternalAddsAllOrNone(t *testing.T) {
 	err = without.Add(bad)
 	require.EqualError(t, err, `tool: not registered:
 	bad: Options.External is missing, and the registry runs ExternalTools with it; make it with external.New
-	bad: Ref is nil: with Find or KeyKept an effect may happen twice, and only its ref shows that`)
+	bad: Ref is nil; Find and KeyKept need it to tell two effects apart`)
 	other, err := dedup.New(b.pool, nil)
 	require.NoError(t, err)
 	require.PanicsWithValue(t, "tool: NewRegistry: Options.External has another Deduper", func() {

@@ -16,11 +16,11 @@ import (
 // configuration is a set of the model's defines.
 type configuration struct {
 	name, defines string
-	// violated is what must be found; empty where nothing must be.
+	// violated is the assertion that must fail, empty if none must.
 	violated string
 }
 
-// What the checker says of the assertions.
+// The checker's names of the assertions.
 const (
 	twice        = "assertion violated (0||(effects==1))"
 	refusedWrong = "assertion violated (0||((0||(record!=10))||(effects==0)))"
@@ -31,7 +31,7 @@ const (
 	cycle        = "non-progress cycle"
 )
 
-// sound are the kinds of providers, and what else may be the case.
+// sound are the kinds of providers and the optional faults.
 var sound = []configuration{
 	{name: "Nothing", defines: "READ_FIRST"},
 	{name: "NothingAndAPerson", defines: "HUMAN REUSE"},
@@ -71,7 +71,8 @@ var sound = []configuration{
 	{name: "KeyFindSettlesTooShort", defines: "KEY FIND SETTLES LATE=3 REPORTED WORKERS=2"},
 }
 
-// ending are those in which faults are counted: each operation ends when they are used up.
+// ending are the configurations in which faults are counted: each operation ends when they are used
+// up.
 var ending = []configuration{
 	{name: "Nothing", defines: "PROGRESS=3"},
 	{name: "Find", defines: "FIND PROGRESS=3"},
@@ -85,8 +86,8 @@ var ending = []configuration{
 	{name: "KeyFindSettlesRecoverer", defines: "KEY FIND SETTLES PROGRESS=3 ONLY_RECOVERER"},
 }
 
-// planted are those without one rule, and those of which the package's documentation says
-// that they cannot hold.
+// planted are the configurations without one rule, and those that cannot hold by the package's
+// documentation.
 var planted = []configuration{
 	{name: "SettledSinceItsStart", defines: "FIND SETTLES SETTLE_FROM_START", violated: twice},
 	{name: "SettledAtTheAnswer", defines: "FIND SETTLES SETTLED_AT_ANSWER", violated: twice},
@@ -124,7 +125,7 @@ var planted = []configuration{
 	{name: "FinishFailsForGood", defines: "FIND SETTLES PROGRESS=2 FINISH_FAILS NO_PARK_AFTER_FINISH", violated: cycle},
 }
 
-// The short form: one protocol, and one mistake in it.
+// TestModel is the short form: one protocol, and one mistake in it.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for _, c := range []configuration{
@@ -155,7 +156,7 @@ func TestLongOperationsEnd(t *testing.T) {
 	}
 }
 
-// Without any one of its rules the protocol goes wrong, and the model shows how.
+// TestLongEveryRuleIsNeeded removes each rule of the protocol. The model finds the failure.
 func TestLongEveryRuleIsNeeded(t *testing.T) {
 	t.Parallel()
 	for _, c := range planted {
@@ -166,8 +167,8 @@ func TestLongEveryRuleIsNeeded(t *testing.T) {
 	}
 }
 
-// check has spin write the checker of a configuration, builds it, runs it, and compares
-// what it finds with what must be found.
+// check has spin write the checker of a configuration, builds and runs it, and compares the failed
+// assertion with the expected one.
 func check(t *testing.T, c configuration) {
 	t.Helper()
 	spin, cc := tool(t, "spin", "spin"), tool(t, compiler(), "gcc")
@@ -203,14 +204,14 @@ func check(t *testing.T, c configuration) {
 	require.Contains(t, report, c.violated)
 }
 
-// search is a way to build and to run the checker.
+// search is a way to build and run the checker.
 type search struct {
 	name       string
 	build, run []string
 }
 
-// searches are for assertions, and where faults are counted also for cycles. At the end of
-// a run nothing happens, and that is no cycle: NOSTUTTER.
+// searches are for assertions and, if faults are counted, also for cycles. NOSTUTTER: the end of a
+// run does not count as a cycle.
 func searches(c configuration) []search {
 	all := []search{{name: "assertions", build: []string{"-DSAFETY"}}}
 	if strings.Contains(c.defines, "PROGRESS") {
@@ -219,7 +220,7 @@ func searches(c configuration) []search {
 	return all
 }
 
-// tool is the path of a program that the test cannot do without.
+// tool returns the path of a program that the test needs.
 func tool(t *testing.T, name, debian string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -236,7 +237,7 @@ func compiler() string {
 	return "cc"
 }
 
-// figure is what the expression's group matches first in the checker's report.
+// figure returns the first match of the expression's group in the checker's report.
 func figure(report, expression string) string {
 	found := regexp.MustCompile(expression).FindStringSubmatch(report)
 	if found == nil {

@@ -44,7 +44,7 @@ var layers = map[string][]string{
 	"internal/faultproxy":          {"internal/sqllex"},
 	"internal/faultproxy/schedule": {"internal/faultproxy"},
 	"internal/orders":              {".", "internal/faultproxy", "internal/faultproxy/schedule"},
-	"internal/inspect":             {".", "external", "internal/examiner", "internal/table"},
+	"internal/inspect":             {".", "external", "internal/examiner", "internal/table", "internal/wire"},
 }
 
 // TestRootDoesNotNameExternal: the engine knows nothing of package external, also where it

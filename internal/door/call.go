@@ -77,7 +77,7 @@ func CheckRetention(d *dedup.Deduper, retention dedup.Retention) *dedup.InvalidE
 // by itself is not prevented, only found out: what it sent after that has taken effect. Of one that
 // has begun another transaction since nothing is seen.
 func Once(ctx context.Context, d *dedup.Deduper, tool string, opts pgx.TxOptions, effect dedup.Effect[json.RawMessage]) (text json.RawMessage, err error) {
-	conn, err := d.Pool().Acquire(ctx)
+	conn, err := wire.Acquire(ctx, d.Pool())
 	if err != nil {
 		return nil, err
 	}

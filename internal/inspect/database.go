@@ -12,34 +12,33 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/internal/examiner"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // AnswerWait is how much longer than the statement_timeout an answer may take: on the way, or in a
 // pooler that has no server connection to give.
 const AnswerWait = 5 * time.Second
 
-// ReadOnly runs fn in a transaction that can change nothing, and whose statements neither run
-// nor wait for longer than timeout.
-func ReadOnly(ctx context.Context, db interface {
-	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)
-}, timeout time.Duration, fn func(tx pgx.Tx) error,
-) error {
+// ReadOnly runs fn in a read-only transaction whose statements neither run nor wait for longer than
+// timeout.
+func ReadOnly(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration, fn func(tx pgx.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout+AnswerWait)
 	defer cancel()
 	// A default of the role's could make a serializable one of it, which a standby refuses.
 	options := pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.ReadCommitted}
-	return pgx.BeginTxFunc(ctx, db, options, func(tx pgx.Tx) error {
+	return wire.Waited(pool, pgx.BeginTxFunc(ctx, pool, options, func(tx pgx.Tx) error {
 		// In some modes pgx reads times and intervals as text, and takes no other style of them.
 		const styles = "SET LOCAL DateStyle = 'ISO'; SET LOCAL IntervalStyle = 'postgres'; "
 		if _, err := tx.Exec(ctx, styles+fmt.Sprintf("SET LOCAL statement_timeout = %d", timeout.Milliseconds()), pgx.QueryExecModeSimpleProtocol); err != nil {
 			return err
 		}
 		return fn(tx)
-	})
+	}))
 }
 
 // Database is what is read.

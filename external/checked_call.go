@@ -11,22 +11,22 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// ask is a call on its way.
-type ask struct {
+// checkedCall is a call whose arguments were checked, with its fingerprint and its input as JSON.
+type checkedCall struct {
 	table.Identity
 	fingerprint [32]byte
 	argDigests  []byte
 	input       string
-	// keyless and unmarked are those of the tool.
+	// keyless and unmarked are the tool's, for the row.
 	keyless, unmarked bool
-	// nonce tells the claims of this call from others. lostSince is before the first of them was sent
-	// whose answer was lost, zero where none was.
+	// nonce identifies the claims of this call. lostSince is the time before the first claim whose
+	// reply was lost, zero if none was.
 	nonce     string
 	lostSince time.Time
 }
 
-// ask checks a call.
-func (h *Handle[In, Out]) ask(call dedup.Call, in In) (*ask, error) {
+// check validates a call and encodes its input.
+func (h *Handle[In, Out]) check(call dedup.Call, in In) (*checkedCall, error) {
 	if call.Tool != "" && call.Tool != h.t.Name {
 		return nil, &dedup.InvalidError{What: "call", Field: "Tool", Reason: "is another tool's; leave it empty"}
 	}
@@ -38,8 +38,8 @@ func (h *Handle[In, Out]) ask(call dedup.Call, in In) (*ask, error) {
 	if compared == nil {
 		compared = in
 	}
-	o := &ask{Identity: id, nonce: newNonce(), keyless: h.t.keyless(), unmarked: h.t.unmarked()}
-	o.fingerprint, o.argDigests, err = canon.Digest(id.Scope, id.Tool, id.Key, compared)
+	c := &checkedCall{Identity: id, nonce: newNonce(), keyless: h.t.keyless(), unmarked: h.t.unmarked()}
+	c.fingerprint, c.argDigests, err = canon.Digest(id.Scope, id.Tool, id.Key, compared)
 	if err == nil {
 		_, err = canon.FingerprintOf(in)
 	}
@@ -53,15 +53,16 @@ func (h *Handle[In, Out]) ask(call dedup.Call, in In) (*ask, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.input = string(text)
-	if err := h.t.takes(text); err != nil {
+	c.input = string(text)
+	if err := h.t.checkInput(text); err != nil {
 		return nil, err
 	}
-	return o, survives(in, text)
+	return c, survives(in, text)
 }
 
-// survives checks that an input is the same when it is read from what is stored: a number above 2^53 inside an any loses
-// digits, and so may a map whose keys have no MarshalText. JSON that the caller gives is stored as it is.
+// survives checks that an input is unchanged when it is read back from its JSON. A number above
+// 2^53 in an any loses digits, and map keys without MarshalText may be lost. A json.RawMessage is
+// stored as it is.
 func survives[In any](in In, text []byte) error {
 	if _, raw := any(in).(json.RawMessage); raw {
 		return nil
@@ -72,12 +73,12 @@ func survives[In any](in In, text []byte) error {
 	}
 	again, err := encode(read)
 	if err == nil && !bytes.Equal(again, text) {
-		err = &dedup.InvalidError{What: "call", Field: "in", Reason: "is another when it is read back from its JSON; use types that JSON keeps, such as json.Number in place of any for a large number"}
+		err = &dedup.InvalidError{What: "call", Field: "in", Reason: "changes when it is read back from its JSON; use types that JSON preserves, such as json.Number instead of any for a large number"}
 	}
 	return err
 }
 
-// identity checks what names an operation.
+// identity checks the names of an operation.
 func identity(scope, tool, key string) (table.Identity, error) {
 	id := table.Identity{Scope: scope, Tool: tool, Key: key}
 	if field, problem := id.Problem(); problem != "" {
@@ -87,16 +88,16 @@ func identity(scope, tool, key string) (table.Identity, error) {
 	return id, nil
 }
 
-// answer is an error that an operation without a record answers.
-func (o *ask) answer(answer, cause error) error {
-	return &dedup.Error{Answer: answer, Scope: o.Scope, Tool: o.Tool, KeyHash: dedup.KeyHash(o.Key), Err: cause}
+// dedupError returns a *dedup.Error for the call.
+func (c *checkedCall) dedupError(answer, cause error) error {
+	return &dedup.Error{Answer: answer, Scope: c.Scope, Tool: c.Tool, KeyHash: dedup.KeyHash(c.Key), Err: cause}
 }
 
-// reused is the answer to a key that came with other arguments before.
-func (o *ask) reused(stored []byte, firstAt time.Time) error {
-	changed, complete := canon.ChangedArgs(stored, o.argDigests)
+// reused returns the error of a key that was used with other arguments.
+func (c *checkedCall) reused(stored []byte, firstAt time.Time) error {
+	changed, complete := canon.ChangedArgs(stored, c.argDigests)
 	return &dedup.Error{
-		Answer: dedup.ErrKeyReused, Scope: o.Scope, Tool: o.Tool, KeyHash: dedup.KeyHash(o.Key),
+		Answer: dedup.ErrKeyReused, Scope: c.Scope, Tool: c.Tool, KeyHash: dedup.KeyHash(c.Key),
 		FirstAt: firstAt, Changed: changed, Complete: complete,
 	}
 }
