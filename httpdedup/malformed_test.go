@@ -23,7 +23,7 @@ const canary = "Zanzibar"
 // malformed is a request that is refused, as it goes over the wire. What is empty
 // is as in a sound request; a header of "-" is left out.
 type malformed struct {
-	what                           string // as problems.md tells it
+	what                           string // of the request, in an error of the test
 	method, target, auth, key, typ string
 	more                           string // further header lines
 	body                           string
@@ -58,7 +58,7 @@ func (m malformed) wire() string {
 	return b.String()
 }
 
-// malformedRequests are refused, each as told here. problems.md shows them.
+// malformedRequests are refused with these statuses and problems.
 func malformedRequests() []malformed {
 	object := func(member string) string { return `{"item": "` + canary + `", ` + member + `}` }
 	return []malformed{
@@ -153,18 +153,11 @@ func (s *shop) raw(t testing.TB, wire string) reply {
 	return reply{res.StatusCode, res.Header, string(body)}
 }
 
-// The document tells every case of the table, and explains every problem.
+// The document explains every problem.
 func TestProblemsDocument(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("problems.md")
 	require.NoError(t, err)
-	for _, c := range malformedRequests() {
-		answer := "`" + c.problem + "`"
-		if c.problem == "" {
-			answer = "net/http's own"
-		}
-		require.Contains(t, string(text), fmt.Sprintf("\n| %s | %d | %s |\n", c.what, c.status, answer))
-	}
 	for _, name := range []string{
 		"missing-key", "invalid-key", "invalid-request", "invalid-body", "body-too-large", "no-scope", "in-flight", "key-reused",
 		"refused", "expired", "unavailable", "outcome-unknown", "internal", "unknown-operation", "invalid-operation", "method-not-allowed",
