@@ -52,6 +52,7 @@ import (
 	"github.com/tooldedup/dedup/deduptest"
 	"github.com/tooldedup/dedup/dedupweb"
 	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/grpcdedup"
 	"github.com/tooldedup/dedup/httpdedup"
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/mcpdedup"
@@ -60,6 +61,7 @@ import (
 	"github.com/tooldedup/dedup/sqldedup"
 	"github.com/tooldedup/dedup/tool"
 	"github.com/tooldedup/dedup/tool/loop"
+	"google.golang.org/grpc"
 )
 
 type Ticket struct { ID int; Title string }

@@ -82,6 +82,22 @@ func TestLongInstall(t *testing.T) {
 		require.NotContains(t, downloaded, "github.com/stretchr/testify")
 	})
 
+	t.Run("GRPC", func(t *testing.T) {
+		t.Parallel()
+		downloaded := p.get(t, "/grpcdedup", "/grpcdedup")
+		require.Contains(t, downloaded, "google.golang.org/grpc")
+		require.NotContains(t, downloaded, "connectrpc.com/connect")
+		require.NotContains(t, downloaded, "github.com/stretchr/testify")
+	})
+
+	t.Run("Connect", func(t *testing.T) {
+		t.Parallel()
+		downloaded := p.get(t, "/connectdedup", "/connectdedup")
+		require.Contains(t, downloaded, "connectrpc.com/connect")
+		require.NotContains(t, downloaded, "google.golang.org/grpc")
+		require.NotContains(t, downloaded, "github.com/stretchr/testify")
+	})
+
 	t.Run("OpenTelemetry", func(t *testing.T) {
 		t.Parallel()
 		downloaded := p.get(t, "/oteldedup", "/oteldedup")

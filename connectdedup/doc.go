@@ -1,0 +1,58 @@
+// Package connectdedup guards the writing methods of a Connect server: a request that comes again
+// is answered with the first one's response, and the method's writes happen once. Connect serves
+// its own protocol, gRPC and gRPC-Web with one handler, and the guard stands behind all three.
+//
+//	guard, err := connectdedup.New(d, connectdedup.Options{
+//		Methods: []string{shopv1connect.OrdersCreateProcedure},
+//		Scope:   func(ctx context.Context) (string, error) { return tenantOf(ctx) },
+//	})
+//	path, handler := shopv1connect.NewOrdersHandler(&orders{}, connect.WithInterceptors(authenticate, guard))
+//
+//	func (s *orders) Create(ctx context.Context, in *connect.Request[shopv1.CreateRequest]) (*connect.Response[shopv1.Order], error) {
+//		tx, _ := connectdedup.Tx(ctx)
+//		…write through tx, and return
+//	}
+//
+// # The key
+//
+// A request names its action by a key: its field request_id (AIP-155), a single string at the top of
+// the message, or the header Idempotency-Key. A client makes the key once and sends it with every
+// retry; [ClientKey] does so. If both are there they must be equal. Key, scope and method are the
+// call's identity. The header is read as package httpdedup reads it: as it is, or as a string in
+// quotes.
+//
+// # What is compared
+//
+// A key that comes again must come with the same request. Requests are compared by their JSON form
+// and by the bytes of their unknown fields, nested ones too. So the order of fields and maps does
+// not count, and neither does the codec. The field request_id is not compared.
+//
+// # What is answered
+//
+// A response is recorded in the handler's transaction, with its unknown fields, and given to every
+// later request. The header Idempotency-Replayed says "true" then. The first response's other
+// headers and trailers are not recorded. An error of the handler rolls back, is passed on as it is,
+// and a retry runs the handler again. [dedup.Final] around an error makes it the answer: its code,
+// message and details are recorded. An error that is no *connect.Error is recorded as
+// failed_precondition.
+//
+// The door's own answers have a google.rpc.ErrorInfo, whose domain is io.github.tooldedup:
+//
+//	reason             code                 what happened; details
+//	KEY_REQUIRED       invalid_argument     neither field nor header has a key
+//	KEY_INVALID        invalid_argument     the key names no call, or field and header differ
+//	ARGUMENTS_INVALID  invalid_argument     the request has no JSON form, or the tool refuses it
+//	UNIDENTIFIED       permission_denied    Options.Scope has an error that is no *connect.Error
+//	KEY_REUSED         failed_precondition  another request had the key; metadata: changed, first_at
+//	EXPIRED            failed_precondition  the call ran, and its response is not kept; first_at
+//	REFUSED            failed_precondition  a tool of the registry refused; code
+//	BLOCKED            failed_precondition  it may have taken effect: see [dedup.ErrBroken]
+//	PARKED             failed_precondition  it may have taken effect, and a person finds out; RetryInfo
+//	IN_FLIGHT          aborted              an equal request is running; RetryInfo
+//	OUTCOME_UNKNOWN    unavailable          the answer to COMMIT was lost; RetryInfo
+//	UNAVAILABLE        unavailable          the database is busy or away; RetryInfo
+//	TIMEOUT            of the context       the request's context ended; unavailable if it has not
+//	FAILED             internal             Options.OnError is told why
+//
+// A client may send any request again with its key, whatever the code.
+package connectdedup

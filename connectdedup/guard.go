@@ -1,0 +1,161 @@
+package connectdedup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/jackc/pgx/v5"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/rpc"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// Options configure a [Guard]. Scope is required, and so is a method.
+type Options struct {
+	// Methods are the paths of the methods to guard, as the generated constants …Procedure have
+	// them. New refuses a method that streams and one that no generated code of the program
+	// defines. A method whose option idempotency_level is NO_SIDE_EFFECTS is passed on.
+	Methods []string
+
+	// Scope names on whose behalf a request comes: the tenant, client or account, taken from what
+	// an interceptor or middleware before this one has authenticated. One scope never sees
+	// another's answers. An error that has a *connect.Error in its chain is passed on. Any other
+	// error, and an empty scope, is permission_denied. Required.
+	Scope func(ctx context.Context) (string, error)
+
+	// Tools has the tools of ToolOf. It must be made with the same Deduper. Default none.
+	Tools *tool.Registry
+
+	// ToolOf maps the path of a method to the name of a tool that answers in place of the handler.
+	// The request's JSON form, by protobuf's mapping and with 64-bit numbers as numbers, is the
+	// tool's arguments, and the tool's result is read as the JSON form of the response. Only the
+	// arguments are compared. So a call is the same one through every door of the registry. A field
+	// whose tag in the tool's type is another name has that as its json_name. A tool whose
+	// arguments are the key needs no other.
+	ToolOf map[string]string
+
+	// Retention says how long responses are replayed. Default: the Deduper's.
+	Retention dedup.Retention
+
+	// MaxWait bounds how long a request waits for an equal one that is running. Default 10
+	// seconds, negative means not at all. A request whose context ends stops waiting.
+	MaxWait time.Duration
+
+	// RetryAfter is the delay of a RetryInfo. Default 1 second, at most 1 hour.
+	RetryAfter time.Duration
+
+	// OnError is told why a request was answered with internal or BLOCKED, and of an error of Scope
+	// that is no *connect.Error: the client is not. [tool.InvocationOf] of ctx has the call. err may
+	// quote what the database said, which can hold values. Default: a line at level Error to
+	// slog.Default, with the SQLSTATE in place of what the database said.
+	OnError func(ctx context.Context, method string, err error)
+}
+
+// Guard is a [connect.Interceptor] that guards the methods of a server. It is safe for concurrent
+// use. Put it behind the interceptors that authenticate and log, because a handler may run more
+// than once for one request, with all runs but one rolled back. A panic of a handler rolls back and
+// goes on.
+type Guard struct{ door *rpc.Door }
+
+// New returns a Guard that records responses with d. It sends nothing. The error is a
+// *dedup.InvalidError, whose Field is the option, or "d".
+func New(d *dedup.Deduper, opts Options) (*Guard, error) {
+	door, err := rpc.New(d, rpc.Options(opts))
+	if err != nil {
+		return nil, fmt.Errorf("connectdedup: %w", err)
+	}
+	return &Guard{door}, nil
+}
+
+// WrapUnary implements [connect.Interceptor].
+func (g *Guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+		message, ok := request.Any().(proto.Message)
+		if !ok || request.Spec().IsClient || !g.door.Guards(request.Spec().Procedure) {
+			return next(ctx, request)
+		}
+		var first connect.AnyResponse
+		reply := g.door.Serve(ctx, rpc.Request{
+			Method: request.Spec().Procedure, Message: message, Keys: request.Header().Values(rpc.KeyName),
+			StatusOf: statusOf,
+			Handle: func(ctx context.Context) (_ proto.Message, err error) {
+				if first, err = next(ctx, request); err != nil {
+					return nil, err
+				}
+				return first.Any().(proto.Message), nil // as its method is declared
+			},
+		})
+		switch {
+		case reply.Err != nil:
+			return nil, reply.Err
+		case reply.Status != nil:
+			err := errorOf(reply.Status)
+			if reply.Duplicate {
+				err.Meta().Set(rpc.ReplayedName, "true")
+			}
+			return nil, err
+		case first != nil && first.Any() == any(reply.Message):
+			return first, nil
+		}
+		replay := response{connect.NewResponse(&emptypb.Empty{}), reply.Message}
+		if reply.Duplicate {
+			replay.Header().Set(rpc.ReplayedName, "true")
+		}
+		return replay, nil
+	}
+}
+
+// WrapStreamingClient implements [connect.Interceptor].
+func (g *Guard) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// WrapStreamingHandler implements [connect.Interceptor]. New has refused methods that stream.
+func (g *Guard) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return next
+}
+
+// response is a response of a type that is known only by its descriptor.
+type response struct {
+	connect.AnyResponse
+	message proto.Message
+}
+
+func (r response) Any() any { return r.message }
+
+// statusOf returns what a *connect.Error says as a status.
+func statusOf(err error) *spb.Status {
+	var with *connect.Error
+	if !errors.As(err, &with) {
+		return nil
+	}
+	s := &spb.Status{Code: int32(with.Code()), Message: with.Message()}
+	for _, detail := range with.Details() {
+		s.Details = append(s.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + detail.Type(), Value: detail.Bytes()})
+	}
+	return s
+}
+
+// errorOf is the reverse of statusOf.
+func errorOf(s *spb.Status) *connect.Error {
+	err := connect.NewError(connect.Code(s.GetCode()), errors.New(s.GetMessage()))
+	for _, packed := range s.GetDetails() {
+		if detail, problem := connect.NewErrorDetail(packed); problem == nil { // an Any is taken as it is
+			err.AddDetail(detail)
+		}
+	}
+	return err
+}
+
+// Tx returns the transaction of the request that a handler's context belongs to. What the handler
+// writes through it is committed together with the response, or not at all. Returning ends it:
+// Commit and Rollback are refused. ok is false outside of the handler of a guarded method.
+func Tx(ctx context.Context) (tx pgx.Tx, ok bool) { return rpc.Tx(ctx) }

@@ -1,0 +1,31 @@
+package grpcdedup
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/tooldedup/dedup/internal/rpc"
+)
+
+// ClientKey is a [grpc.UnaryClientInterceptor] that makes a key for each request and sends it as the
+// metadata idempotency-key, unless the request has one there or in its field request_id. grpc-go's
+// own retries of the request, by a service's retry policy, send the same key. An interceptor that
+// retries by itself stands before this one only if it calls with a context that has a key: see
+// [WithKey].
+//
+// A key that outlives the process is the caller's to keep: after a restart a request made anew is
+// another one.
+func ClientKey(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	sent, _ := metadata.FromOutgoingContext(ctx)
+	if key := rpc.NewKey(request, sent.Get(rpc.KeyName)); key != "" {
+		ctx = WithKey(ctx, key)
+	}
+	return invoke(ctx, method, request, reply, conn, opts...)
+}
+
+// WithKey returns a context whose requests are sent with a key.
+func WithKey(ctx context.Context, key string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, rpc.KeyName, rpc.WriteKey(key))
+}

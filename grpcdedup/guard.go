@@ -1,0 +1,121 @@
+package grpcdedup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/rpc"
+	"github.com/tooldedup/dedup/tool"
+)
+
+// Options configure a [Guard]. Scope is required, and so is a method.
+type Options struct {
+	// Methods are the paths of the methods to guard, as the generated constants …_FullMethodName
+	// have them. New refuses a method that streams and one that no generated code of the program
+	// defines. A method whose option idempotency_level is NO_SIDE_EFFECTS is passed on.
+	Methods []string
+
+	// Scope names on whose behalf a request comes: the tenant, client or account, taken from what
+	// an interceptor before this one has authenticated. One scope never sees another's answers.
+	// An error that has a status is passed on. Any other error, and an empty scope, is
+	// PERMISSION_DENIED. Required.
+	Scope func(ctx context.Context) (string, error)
+
+	// Tools has the tools of ToolOf. It must be made with the same Deduper. Default none.
+	Tools *tool.Registry
+
+	// ToolOf maps the path of a method to the name of a tool that answers in place of the handler.
+	// The request's JSON form, by protobuf's mapping and with 64-bit numbers as numbers, is the
+	// tool's arguments, and the tool's result is read as the JSON form of the response. Only the
+	// arguments are compared. So a call is the same one through every door of the registry. A field
+	// whose tag in the tool's type is another name has that as its json_name. A tool whose
+	// arguments are the key needs no other.
+	ToolOf map[string]string
+
+	// Retention says how long responses are replayed. Default: the Deduper's.
+	Retention dedup.Retention
+
+	// MaxWait bounds how long a request waits for an equal one that is running. Default 10
+	// seconds, negative means not at all. A request whose context ends stops waiting.
+	MaxWait time.Duration
+
+	// RetryAfter is the delay of a RetryInfo. Default 1 second, at most 1 hour.
+	RetryAfter time.Duration
+
+	// OnError is told why a request was answered with INTERNAL or BLOCKED, and of an error of Scope
+	// without a status: the client is not. [tool.InvocationOf] of ctx has the call. err may quote
+	// what the database said, which can hold values. Default: a line at level Error to
+	// slog.Default, with the SQLSTATE in place of what the database said.
+	OnError func(ctx context.Context, method string, err error)
+}
+
+// Guard guards the methods of a server. It is safe for concurrent use.
+type Guard struct{ door *rpc.Door }
+
+// New returns a Guard that records responses with d. It sends nothing. The error is a
+// *dedup.InvalidError, whose Field is the option, or "d".
+func New(d *dedup.Deduper, opts Options) (*Guard, error) {
+	door, err := rpc.New(d, rpc.Options(opts))
+	if err != nil {
+		return nil, fmt.Errorf("grpcdedup: %w", err)
+	}
+	return &Guard{door}, nil
+}
+
+// Unary is a [grpc.UnaryServerInterceptor]. Put it behind the interceptors that authenticate, log
+// and recover from panics, because a handler may run more than once for one request, with all runs
+// but one rolled back. A panic of a handler rolls back and goes on.
+func (g *Guard) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	message, ok := request.(proto.Message)
+	if !ok || !g.door.Guards(info.FullMethod) {
+		return handler(ctx, request)
+	}
+	reply := g.door.Serve(ctx, rpc.Request{
+		Method: info.FullMethod, Message: message, Keys: metadata.ValueFromIncomingContext(ctx, rpc.KeyName),
+		StatusOf: statusOf,
+		Handle: func(ctx context.Context) (proto.Message, error) {
+			answer, err := handler(ctx, request)
+			if err != nil {
+				return nil, err
+			}
+			return answer.(proto.Message), nil // as its method is declared
+		},
+	})
+	if reply.Duplicate {
+		_ = grpc.SetHeader(ctx, metadata.Pairs(rpc.ReplayedName, "true")) // without a server there is nobody to tell
+	}
+	switch {
+	case reply.Err != nil:
+		return nil, reply.Err
+	case reply.Status != nil:
+		return nil, status.FromProto(reply.Status).Err()
+	}
+	return reply.Message, nil
+}
+
+// statusOf returns the status that err has, without the words around it.
+func statusOf(err error) *spb.Status {
+	var with interface {
+		error
+		GRPCStatus() *status.Status
+	}
+	if !errors.As(err, &with) || with.GRPCStatus() == nil {
+		return nil
+	}
+	return with.GRPCStatus().Proto()
+}
+
+// Tx returns the transaction of the request that a handler's context belongs to. What the handler
+// writes through it is committed together with the response, or not at all. Returning ends it:
+// Commit and Rollback are refused. ok is false outside of the handler of a guarded method.
+func Tx(ctx context.Context) (tx pgx.Tx, ok bool) { return rpc.Tx(ctx) }

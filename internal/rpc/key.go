@@ -1,0 +1,107 @@
+package rpc
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
+)
+
+// KeyName is the metadata, or the header, that has a call's key.
+const KeyName = "idempotency-key"
+
+// keyError is a request whose key cannot be used.
+type keyError struct {
+	code   door.Code
+	reason string
+}
+
+func (e *keyError) Error() string { return e.reason }
+
+const newKey = "make a key once for this action, such as a UUID, and send it again unchanged with every retry"
+
+// key returns the key of a request: its field request_id, or the metadata. Where both are there
+// they must be equal.
+func (m *method) key(request protoreflect.Message, metadata []string) (string, error) {
+	sent, err := metadataKey(metadata)
+	if err != nil {
+		return "", err
+	}
+	field := ""
+	if m.requestID != nil {
+		field = request.Get(m.requestID).String()
+	}
+	switch {
+	case field != "" && len(metadata) > 0 && sent != field:
+		return "", &keyError{door.KeyInvalid, "The field request_id and the metadata " + KeyName + " differ: send one of them, or the same in both."}
+	case field == "" && len(metadata) == 0:
+		return "", &keyError{door.KeyRequired, "The request has no key: " + newKey + ", " + m.where() + "."}
+	case field == "":
+		field = sent
+	}
+	if len(field) > door.MaxKey {
+		return "", keyInvalid("is %d bytes long, and %d is the most", len(field), door.MaxKey)
+	}
+	if !dedup.UsableToolCallID(field, m.name) {
+		return "", keyInvalid("is empty, null, None or the name of the method, and names no single call")
+	}
+	return field, nil
+}
+
+// where says in which place this method takes a key.
+func (m *method) where() string {
+	if m.requestID == nil {
+		return "in the metadata " + KeyName
+	}
+	return "in the field request_id or in the metadata " + KeyName
+}
+
+// metadataKey reads the values of the metadata, as package httpdedup reads the header.
+func metadataKey(values []string) (string, error) {
+	if len(values) == 0 {
+		return "", nil
+	}
+	if len(values) > 1 {
+		return "", keyInvalid("occurs %d times in the metadata", len(values))
+	}
+	key, _, problem := door.ReadHeader(values[0])
+	if problem != "" {
+		return "", keyInvalid("%s", problem)
+	}
+	return key, nil
+}
+
+func keyInvalid(format string, args ...any) error {
+	return &keyError{door.KeyInvalid, "The key " + fmt.Sprintf(format, args...) + ": " + newKey + "."}
+}
+
+// ReplayedName is the metadata, or the header, that marks an earlier request's answer.
+const ReplayedName = "idempotency-replayed"
+
+// NewKey returns a key for a client's request, empty if the request has one in its field request_id
+// or among the metadata.
+func NewKey(request any, metadata []string) string {
+	if len(metadata) > 0 {
+		return ""
+	}
+	if m, ok := request.(proto.Message); ok {
+		if f := requestID(m.ProtoReflect().Descriptor()); f != nil && m.ProtoReflect().Get(f).String() != "" {
+			return ""
+		}
+	}
+	return dedup.NewKey()
+}
+
+// WriteKey returns a key as metadata has it: in quotes where it must be.
+func WriteKey(key string) string {
+	if bare, params, problem := door.ReadHeader(key); problem == "" && params == "" && bare == key {
+		return key
+	}
+	if quoted, ok := door.HeaderString(key); ok {
+		return quoted
+	}
+	return key // which the server refuses
+}

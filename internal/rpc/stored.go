@@ -1,0 +1,77 @@
+package rpc
+
+import (
+	"encoding/json"
+
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tooldedup/dedup"
+)
+
+// stored is an answer as it is recorded: the result of a call, or the details of a refusal. Both
+// are bytes, because a JSON form loses unknown fields and breaks when a field is renamed.
+type stored struct {
+	// Form tells an answer of this package from other JSON, and its form from later ones.
+	Form int `json:"rpc"`
+	// Type is the full name of the message of Message.
+	Type    string `json:"type,omitempty"`
+	Message []byte `json:"message,omitempty"`
+	// Status is a google.rpc.Status.
+	Status []byte `json:"status,omitempty"`
+}
+
+const storedForm = 1
+
+func encodeMessage(m proto.Message) (json.RawMessage, error) {
+	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		return nil, &dedup.InvalidError{What: "result", Reason: "cannot be encoded", Err: err}
+	}
+	return json.Marshal(stored{Form: storedForm, Type: string(m.ProtoReflect().Descriptor().FullName()), Message: encoded})
+}
+
+// decodeMessage reads what encodeMessage wrote.
+func (m *method) decodeMessage(text json.RawMessage) (proto.Message, error) {
+	var s stored
+	err := json.Unmarshal(text, &s)
+	if err == nil && s.Form == storedForm && s.Type == string(m.out.FullName()) {
+		response := m.newResponse()
+		if err = proto.Unmarshal(s.Message, response); err == nil {
+			return response, nil
+		}
+	}
+	return nil, &dedup.InvalidError{What: "result", Reason: "is recorded, and is no " + string(m.out.FullName()) + "; give tools of other doors other names", Stored: text, Err: err}
+}
+
+// refusal is a handler's final error. The record keeps its status.
+type refusal struct {
+	status *status.Status
+	err    error
+}
+
+// Error implements error. The record keeps the text.
+func (e *refusal) Error() string { return e.status.GetMessage() }
+
+// Unwrap returns the handler's error, whose code the record keeps.
+func (e *refusal) Unwrap() error { return e.err }
+
+// MarshalJSON implements json.Marshaler: what the record keeps as details.
+func (e *refusal) MarshalJSON() ([]byte, error) {
+	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(e.status)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(stored{Form: storedForm, Status: encoded})
+}
+
+// decodeStatus reads the status that a refusal has recorded. ok is false for a refusal of another
+// door.
+func decodeStatus(text json.RawMessage) (_ *status.Status, ok bool) {
+	var s stored
+	if json.Unmarshal(text, &s) != nil || s.Form != storedForm || len(s.Status) == 0 {
+		return nil, false
+	}
+	refused := new(status.Status)
+	return refused, proto.Unmarshal(s.Status, refused) == nil
+}
