@@ -1,3 +1,3 @@
-// Package upstream holds reports for the projects that this one is built on, each
-// with a reproduction that is run as a test until it no longer reproduces.
+// Package upstream has reports for projects that this one uses, each with a test or a benchmark
+// that reproduces it.
 package upstream
