@@ -32,7 +32,7 @@ type Ticket struct {
 }
 
 func createTicket(ctx context.Context, tx pgx.Tx, in TicketIn) (out Ticket, err error) {
-	err = tx.QueryRow(ctx, `INSERT INTO tickets (tenant, title) VALUES ($1, $2) RETURNING id`,
+	err = tx.QueryRow(ctx, `INSERT INTO tickets (account, title) VALUES ($1, $2) RETURNING id`,
 		tool.InvocationOf(ctx).Scope, in.Title).Scan(&out.ID)
 	return out, err
 }
@@ -82,7 +82,7 @@ func TestTwoDoors(t *testing.T) {
 	require.Contains(t, string(code), shown, "the document has other code")
 
 	pool := pgtest.New(t).Pool(t)
-	_, err = pool.Exec(t.Context(), `CREATE TABLE tickets (id bigint GENERATED ALWAYS AS IDENTITY, tenant text, title text)`)
+	_, err = pool.Exec(t.Context(), `CREATE TABLE tickets (id bigint GENERATED ALWAYS AS IDENTITY, account text, title text)`)
 	require.NoError(t, err)
 	handler, err := newHandler(pool, func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
 		return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
@@ -113,7 +113,7 @@ func TestTwoDoors(t *testing.T) {
 		}
 	}
 	var tickets, alices int
-	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE tenant = 'alice') FROM tickets`).Scan(&tickets, &alices))
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE account = 'alice') FROM tickets`).Scan(&tickets, &alices))
 	require.Equal(t, 2, tickets)
 	require.Equal(t, 2, alices)
 }

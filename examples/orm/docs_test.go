@@ -46,7 +46,7 @@ func TestDocs(t *testing.T) {
 func TestStart(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	for _, want := range []string{"note 1 replayed: false\n", "note 1 replayed: true\n"} {
+	for _, want := range []string{"reminder 1 replayed: false\n", "reminder 1 replayed: true\n"} {
 		cmd := exec.Command("go", "run", "./start")
 		cmd.Env = append(os.Environ(), "DATABASE_URL="+db.URL)
 		out, err := cmd.CombinedOutput()

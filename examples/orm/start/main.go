@@ -15,7 +15,7 @@ import (
 	"gorm.io/gorm"
 )
 
-type Note struct {
+type Reminder struct {
 	ID   int64
 	Text string
 }
@@ -28,18 +28,18 @@ func main() {
 	must(err)
 	db, err := gorm.Open(postgres.New(postgres.Config{Conn: sqldedup.OpenDB(pool)}), &gorm.Config{})
 	must(err)
-	must(db.AutoMigrate(&Note{}))
+	must(db.AutoMigrate(&Reminder{}))
 
 	key, err := dedup.KeyFromIntent("guest 17", "call back")
 	must(err)
-	call := dedup.Call{Scope: "acme", Tool: "add_note", Key: key, Args: "call the guest back"}
-	result, err := dedup.Do(ctx, d, call, gormdedup.Effect(db, func(ctx context.Context, tx *gorm.DB) (Note, error) {
-		note := Note{Text: "call the guest back"}
-		err := tx.Create(&note).Error
-		return note, err
+	call := dedup.Call{Scope: "acme", Tool: "add_reminder", Key: key, Args: "call the guest back"}
+	result, err := dedup.Do(ctx, d, call, gormdedup.Effect(db, func(ctx context.Context, tx *gorm.DB) (Reminder, error) {
+		reminder := Reminder{Text: "call the guest back"}
+		err := tx.Create(&reminder).Error
+		return reminder, err
 	}))
 	must(err)
-	fmt.Println("note", result.Value.ID, "replayed:", result.Replayed)
+	fmt.Println("reminder", result.Value.ID, "replayed:", result.Replayed)
 }
 
 func must(err error) {
