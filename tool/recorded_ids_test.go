@@ -173,7 +173,7 @@ func (r *idReplay) deliver(t *testing.T, calls []tool.Invocation) {
 
 // TestOncePerRequestOnRecordings makes every recorded write, in order, as calls of tools with
 // OncePerRequest: within one request of the user none is swallowed. A write that answered an error then
-// fails here, and is made again when the model repeats it. docs/guide.md has the figure.
+// fails here, and is made again when the model repeats it.
 func TestOncePerRequestOnRecordings(t *testing.T) {
 	t.Parallel()
 	dir := recording.LargeDir()
