@@ -5,7 +5,7 @@ GO ?= go
 # The library and the doors to it, which `make test` tests, and the other modules of the workspace. The
 # campaigns of proof, which take longest, begin first.
 LIBRARY := . ./connectdedup ./gormdedup ./grpcdedup ./internal/rpc ./mcpdedup ./oteldedup ./riverdedup
-OTHERS := ./proof ./cmd/dedup ./dedupvet ./examples/external ./examples/failsafe ./examples/helpdesk ./examples/metrics ./examples/orm
+OTHERS := ./proof ./cmd/dedup ./dedupvet ./examples
 MODULES := $(LIBRARY) $(OTHERS)
 PACKAGES := $(MODULES:%=%/...)
 # Packages of the root module that test what tests, operators and documents are made of.
