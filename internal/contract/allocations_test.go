@@ -11,8 +11,8 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// TestAllocations bounds what a first call allocates, that of its effect and of the caller's BEGIN
-// and COMMIT included. pgx's batches in place of the library's pipelines would cost thirty a
+// TestAllocations bounds the allocations of a first call, including those of its effect and of the
+// caller's BEGIN and COMMIT. pgx's batches instead of the library's pipelines would cost thirty per
 // statement.
 func TestAllocations(t *testing.T) { //nolint:paralleltest // what others allocate would be counted
 	ctx, f := plain.setup(t, nil, poolOfOne)

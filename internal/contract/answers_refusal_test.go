@@ -245,8 +245,8 @@ func storing(key string) dedup.Call {
 	return c
 }
 
-// TestRefusalIsNotRecorded: a refusal whose context ends before it is recorded is no answer: the next
-// call runs again.
+// TestRefusalIsNotRecorded: if a refusal's context ends before the refusal is recorded, it is not
+// the answer. The next call runs again.
 func TestRefusalIsNotRecorded(t *testing.T) {
 	t.Parallel()
 

@@ -59,7 +59,7 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// resetting is a Reset on a goroutine of its own.
+// resetting is a Reset that runs on another goroutine.
 type resetting struct {
 	freed bool
 	err   error
@@ -77,7 +77,7 @@ func startReset(f *fixture, t *testing.T, by *dedup.Deduper) <-chan resetting {
 	return out
 }
 
-// TestReset: what is deleted is the record that was looked at, and no other.
+// TestReset: Reset deletes only the record that CreatedAt names.
 func TestReset(t *testing.T) {
 	t.Parallel()
 
@@ -113,7 +113,7 @@ func TestReset(t *testing.T) {
 		})
 	})
 
-	// Where nothing was seen nothing is deleted: the call may come any moment.
+	// Without CreatedAt of a record nothing is deleted: the call may be recorded at any moment.
 	t.Run("OfNothing", func(t *testing.T) {
 		t.Parallel()
 		bothOrders(t, func(t *testing.T, p profile) {

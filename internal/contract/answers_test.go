@@ -110,8 +110,8 @@ func TestTwinOfBroken(t *testing.T) {
 	require.True(t, replay.Replayed, "the twin's answer stands")
 }
 
-// TestUnreadableRecord: a record that cannot be read is no missing one. Its
-// effect is not run again.
+// TestUnreadableRecord: a record that cannot be read is not treated as missing. Its effect does not
+// run again.
 func TestUnreadableRecord(t *testing.T) {
 	t.Parallel()
 
@@ -179,9 +179,8 @@ func TestIsRetryable(t *testing.T) {
 	}
 }
 
-// TestSilentEffect: the server ends a transaction whose effect does not talk to
-// it for too long. The error says so, at once, and is not that of a COMMIT
-// whose answer was lost.
+// TestSilentEffect: the server ends a transaction whose effect stays silent for too long. The call
+// fails at once with that error, not with the error of a COMMIT whose answer was lost.
 func TestSilentEffect(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t, nil)

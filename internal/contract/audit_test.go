@@ -66,7 +66,7 @@ func TestResetIsAudited(t *testing.T) {
 	})
 }
 
-// A record that was written since somebody looked stays.
+// Reset does not delete a record that is newer than CreatedAt.
 func TestResetOfAnotherRecord(t *testing.T) {
 	t.Parallel()
 
@@ -218,8 +218,8 @@ func TestBrokenIsAudited(t *testing.T) {
 	})
 }
 
-// Rows that were moved without their sequences, as logical replication moves them, stand in
-// nobody's way.
+// Logical replication copies rows and no sequences. Copied audit rows do not conflict with new
+// ones.
 func TestAuditOfRowsMovedWithoutSequences(t *testing.T) {
 	t.Parallel()
 

@@ -26,7 +26,7 @@ func byBatch(ctx context.Context, d *dedup.Deduper, calls []dedup.StatementCall)
 	return all, err
 }
 
-// bySingles makes every call by itself, in turn by each of the other functions.
+// bySingles makes each call on its own, with DoStatement, Do and DoTx in turn.
 func bySingles(ctx context.Context, d *dedup.Deduper, calls []dedup.StatementCall) (all []ticket, err error) {
 	for i, c := range calls {
 		r, one := []way{byDo, byStatement, byTx}[i%3](ctx, d, c.Call)
@@ -201,7 +201,7 @@ func TestChunkDoesNotWaitInsidePostgres(t *testing.T) {
 	}
 }
 
-// The MaxWait of one call does not limit what the next one's effect waits for.
+// The MaxWait of one call does not limit how long the next call's effect waits for locks.
 func TestLockTimeoutInABatch(t *testing.T) {
 	t.Parallel()
 	ctx, f := plain.setup(t, nil)
@@ -239,7 +239,7 @@ func TestSlowPartIsNotLate(t *testing.T) {
 	require.Equal(t, 1, f.effects(t, "b"))
 }
 
-// How often a failing statement runs when it is sent in a transaction of its own.
+// A failing statement that is sent in its own transaction runs once.
 func TestSeparateStatementFailsOnce(t *testing.T) {
 	t.Parallel()
 	ctx, f := plain.setup(t, nil, poolOfOne)

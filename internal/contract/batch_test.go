@@ -186,7 +186,7 @@ func TestBatchBadInput(t *testing.T) {
 	require.Zero(t, f.records(t))
 }
 
-// An iterator that uses its slice and its buffer again leaves what it has yielded as it was.
+// An iterator may reuse its slice and its buffer after it yielded them.
 func TestBatchKeepsArguments(t *testing.T) {
 	t.Parallel()
 
@@ -208,16 +208,15 @@ func TestBatchKeepsArguments(t *testing.T) {
 	}
 }
 
-// separateWays are those in which effect and record are statements of their own.
+// separateWays are those that send effect and record as two statements.
 func separateWays() []batchWay {
 	return []batchWay{
 		{profile: profile{order: claimFirst, isolation: pgx.ReadCommitted}},
 	}
 }
 
-// A call whose record may be forgotten and that has a twin in flight is answered
-// like any other, and costs the calls beside it nothing, whatever becomes of their
-// connection.
+// A call whose record may be forgotten and whose twin is in flight gets an ordinary answer. The
+// calls beside it lose nothing, even if the connection breaks.
 func TestBatchForgottenInFlight(t *testing.T) {
 	t.Parallel()
 
@@ -252,8 +251,8 @@ func TestBatchForgottenInFlight(t *testing.T) {
 	}
 }
 
-// TestBatchWithARecordOfALaterVersion: a record whose outcome this version does not know is the
-// answer of nobody.
+// TestBatchWithARecordOfALaterVersion: no call is answered from a record whose outcome this version
+// does not know.
 func TestBatchWithARecordOfALaterVersion(t *testing.T) {
 	t.Parallel()
 

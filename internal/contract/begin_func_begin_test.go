@@ -14,8 +14,8 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
-// firstUses are what can make BeginFunc send BEGIN. Each leaves an effect "k", if it is not
-// refused, and returns nothing of what it meets.
+// firstUses are the ways to make BeginFunc send BEGIN. Each leaves an effect "k" unless it is
+// refused, and ignores errors.
 var firstUses = map[string]func(ctx context.Context, f *fixture, tx pgx.Tx){
 	"Statement": func(ctx context.Context, _ *fixture, tx pgx.Tx) { _ = leaveK(ctx, tx) },
 	"Batch": func(ctx context.Context, _ *fixture, tx pgx.Tx) {
@@ -95,8 +95,8 @@ func TestBeginFuncLosesBegin(t *testing.T) {
 // errStop ends a function of BeginFunc.
 var errStop = errors.New("stop")
 
-// TestBeginFuncLosesCommit breaks COMMIT after each first use: what was committed is never said to
-// be rolled back, and what was not is never said to be committed.
+// TestBeginFuncLosesCommit breaks COMMIT after each first use. BeginFunc never reports a committed
+// transaction as rolled back, or the reverse.
 func TestBeginFuncLosesCommit(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeSimpleProtocol} {
@@ -123,7 +123,7 @@ func TestBeginFuncLosesCommit(t *testing.T) {
 	}
 }
 
-// TestBeginFuncDiscards: neither BEGIN nor COMMIT needs what was prepared before.
+// TestBeginFuncDiscards: BEGIN and COMMIT do not depend on prepared statements.
 func TestBeginFuncDiscards(t *testing.T) {
 	t.Parallel()
 	for _, mode := range execModes {

@@ -25,7 +25,7 @@ func TestBeginFuncIsGuarded(t *testing.T) {
 		"nil": nil, "an error": errOwn, "what asks for another run": &dedup.Error{Answer: dedup.ErrRestartTx},
 	}
 	cases := map[string]struct {
-		// spoil does what is not allowed, after a write.
+		// spoil writes, and then does something that the guard refuses.
 		spoil func(t *testing.T, ctx context.Context, tx pgx.Tx)
 		// left is how many writes are committed: those before the function's own COMMIT.
 		left int

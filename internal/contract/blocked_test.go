@@ -16,7 +16,7 @@ import (
 // What a record may wait for when it is written: a lock on the whole table, such as that of
 // CREATE INDEX, or a twin that does not hold the identity's lock.
 
-// beside begins a transaction on a connection of its own, past every lock.
+// beside begins a transaction on another connection, without taking any lock.
 func (f *fixture) beside(t *testing.T) pgx.Tx {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), f.db.URL)
@@ -48,7 +48,8 @@ func locking(beside pgx.Tx) func(context.Context, pgx.Tx, int) error {
 // waits are a MaxWait of each kind.
 var waits = []time.Duration{math.MinInt64, -1, 0, 10 * time.Second, time.Hour, math.MaxInt64}
 
-// caseTableLocked has somebody lock the table while the effect runs: that is no twin.
+// caseTableLocked locks the table on another connection while the effect runs. A locked table is
+// not a twin.
 func caseTableLocked(t *testing.T, p profile) {
 	ctx, f := p.setup(t, nil)
 	for _, wait := range waits {

@@ -20,13 +20,13 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// bundle is what most tests work with: a database of their own that has the
-// record table and a table of effects without any unique index.
+// bundle is the world of most tests: a new database with the record table, and a table of effects
+// without a unique index.
 type bundle struct {
 	db   *pgtest.DB
 	pool *pgxpool.Pool
 	d    *dedup.Deduper
-	// observer is for what the test reads, beside whatever pool does.
+	// observer is the pool for the test's own reads.
 	observer *pgxpool.Pool
 }
 
@@ -62,7 +62,7 @@ const effectSQL = `INSERT INTO effects (ref, run) VALUES ($1, nextval('runs')) R
 
 func leave(ref string) dedup.Statement { return dedup.SQL(effectSQL, ref) }
 
-// runs is how often effectSQL has been run.
+// runs returns how often effectSQL ran.
 func (b *bundle) runs(t *testing.T) int {
 	t.Helper()
 	return scalar[int](t, b, `SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM runs`)
@@ -166,14 +166,14 @@ func (e *tool) requireRuns(t *testing.T, want int) {
 	require.EqualValues(t, want, e.runs.Load(), "runs of the effect")
 }
 
-// answered is what a call that was started gave.
+// answered is the answer of a call on another goroutine.
 type answered struct {
 	dedup.Result[ticket]
 	err      error
 	panicked any
 }
 
-// start makes a call on a goroutine of its own.
+// start makes a call on another goroutine.
 func start(ctx context.Context, d *dedup.Deduper, c dedup.Call, effect dedup.Effect[ticket]) <-chan answered {
 	return startBy(dedup.Do[ticket], ctx, d, c, effect)
 }
@@ -235,7 +235,7 @@ type gate struct {
 
 func newGate() *gate { return &gate{entered: make(chan struct{}), open: make(chan struct{})} }
 
-// pass signals that somebody is here, and waits.
+// pass signals its arrival and waits for the release.
 func (g *gate) pass(ctx context.Context) error {
 	g.enterOnce.Do(func() { close(g.entered) })
 	select {
@@ -266,8 +266,8 @@ func (f *fixture) inFlight(t *testing.T, ctx context.Context, d *dedup.Deduper, 
 // then is pass for a tool.
 func (g *gate) then(ctx context.Context, _ pgx.Tx, _ int) error { return g.pass(ctx) }
 
-// rival commits, on a connection of its own and past every lock, what a twin of
-// c would: its effect and its record. It waits for a claim only for a moment.
+// rival commits the effect and the record of a twin of c on another connection, without taking a
+// lock. It waits only briefly for a claim.
 func (b *bundle) rival(ctx context.Context, c dedup.Call, ref string, value ticket, more ...string) error {
 	conn, err := pgx.Connect(ctx, b.db.URL)
 	if err != nil {
@@ -404,7 +404,7 @@ func (r *recorder) untilWaiting(ctx context.Context, inProcess, across int) erro
 	})
 }
 
-// ended returns what came of the calls with an outcome.
+// ended returns the end data of the calls with these outcomes.
 func (r *recorder) ended(outcomes ...dedup.Outcome) (some []dedup.CallEndData) {
 	for _, e := range events[dedup.CallEndData](r) {
 		if slices.Contains(outcomes, e.Outcome) {

@@ -15,12 +15,12 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// citusWays are what a call costs on a cluster, beside the bare transaction. Each takes a
-// number that no other call has; a replay has none.
+// citusWays are the ways whose cost on a cluster is counted, beside the bare transaction. Each gets
+// a new number for every call; a replay ignores it.
 var citusWays = []struct {
 	name string
-	// trips are those between the coordinator and the worker, where effect and record lie
-	// beside each other.
+	// trips is the number of round trips between coordinator and worker if effect and record are
+	// co-located.
 	trips int
 	call  func(ctx context.Context, pool *pgxpool.Pool, d *dedup.Deduper, n int64) error
 }{
@@ -52,8 +52,8 @@ var citusWays = []struct {
 
 const bookSQL = `INSERT INTO bookings (tenant, ref) VALUES ('acme', $1) RETURNING 7 AS id, ref AS title`
 
-// TestCitusTripsBetweenNodes counts what a call costs there: a record goes to a worker as any
-// row does.
+// TestCitusTripsBetweenNodes counts the trips of a call between the nodes: a record costs as much
+// as any other row.
 func TestCitusTripsBetweenNodes(t *testing.T) {
 	t.Parallel()
 

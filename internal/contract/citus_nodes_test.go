@@ -294,7 +294,8 @@ func (f *fixture) dueRecords(t *testing.T, n, scopes int) {
 		  FROM generate_series(1, $1::int) n`, n, scopes)
 }
 
-// A sweep goes shard by shard: no transaction spans two nodes, and what is archived is locked.
+// A sweep handles one shard per transaction, so that none spans two nodes, and locks the records
+// that it archives.
 func TestCitusSweep(t *testing.T) {
 	t.Parallel()
 

@@ -14,8 +14,8 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// TestLongCitusSweep sweeps 1,000,000 records on 32 shards beside 200 calls a second. It logs
-// how long calls take, and holds the sweep to what it leaves.
+// TestLongCitusSweep sweeps 1,000,000 records on 32 shards while 200 calls a second run. It logs
+// the duration of the calls and checks the rows that remain.
 func TestLongCitusSweep(t *testing.T) {
 	t.Parallel()
 

@@ -26,7 +26,7 @@ func TestCitusContract(t *testing.T) {
 	}
 }
 
-// TestLongPlayedCitusContract runs what is sent to Citus on PostgreSQL.
+// TestLongPlayedCitusContract runs the statements for Citus on PostgreSQL.
 func TestLongPlayedCitusContract(t *testing.T) {
 	t.Parallel()
 	runContract(t,
@@ -76,7 +76,7 @@ func TestPlayedCitusLimitsWaits(t *testing.T) {
 	}
 }
 
-// A sweep goes shard by shard, each in a transaction of its own that names its scopes.
+// A sweep handles one shard per transaction and names the shard's scopes.
 func TestPlayedCitusSweep(t *testing.T) {
 	t.Parallel()
 
@@ -131,8 +131,8 @@ func TestPlayedCitusLooksUpByScope(t *testing.T) {
 	require.Equal(t, 1, looked)
 }
 
-// A node that cannot be reached when the transaction is opened is a passing fault: nothing was
-// sent. Whoever else raises that state has no such excuse.
+// A node that cannot be reached when the transaction opens is a transient fault: nothing was sent.
+// The same state raised elsewhere is not transient.
 func TestPlayedCitusLosesANode(t *testing.T) {
 	t.Parallel()
 

@@ -48,7 +48,7 @@ func TestFreeInAnOldSnapshot(t *testing.T) {
 	}
 }
 
-// wireAnswer encodes what a server sends.
+// wireAnswer encodes messages of a server.
 func wireAnswer(t *testing.T, messages ...pgproto3.BackendMessage) []byte {
 	t.Helper()
 	var b []byte
@@ -71,8 +71,8 @@ func recordWritten() []pgproto3.BackendMessage {
 	}
 }
 
-// workerLost is what a coordinator of Citus answers to the unit of a COMMIT when
-// the answer of a worker to its own COMMIT is lost. The worker may commit yet.
+// workerLost is the answer of a Citus coordinator to COMMIT if a worker's answer to its own COMMIT
+// is lost. The worker may still commit.
 func workerLost(t *testing.T, code string) []byte {
 	t.Helper()
 	return wireAnswer(t, append(recordWritten(),
@@ -120,8 +120,8 @@ func TestCommitOfAWorkerInDoubt(t *testing.T) {
 
 }
 
-// TestAnswersToCommit: what a server, or whoever stands in between, answers to the record and to
-// COMMIT, and what may be concluded.
+// TestAnswersToCommit has the possible answers of a server or a proxy to the record and COMMIT, and
+// the result of the call.
 func TestAnswersToCommit(t *testing.T) {
 	t.Parallel()
 
@@ -210,10 +210,9 @@ func fatal(code, message string) *pgproto3.ErrorResponse {
 	return &pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: code, Message: message}
 }
 
-// TestTransactionTimeout: PostgreSQL 17 ends a transaction that takes longer than
-// transaction_timeout, also while it is idle. The answer that stands in for that of
-// the record's statement proves that COMMIT was never reached; one that stands in
-// for that of COMMIT does not: the time may have been up while the server committed.
+// TestTransactionTimeout: PostgreSQL 17 ends a transaction that exceeds transaction_timeout, even
+// while it is idle. If the error replaces the answer to the record's statement, COMMIT was not
+// reached. If it replaces the answer to COMMIT, the time may have ended during the commit.
 func TestTransactionTimeout(t *testing.T) {
 	t.Parallel()
 
@@ -254,7 +253,7 @@ func TestTransactionTimeout(t *testing.T) {
 		}
 	})
 
-	// Where the server has the setting, it is the server's own answer.
+	// A server with this setting sends the answer itself.
 	t.Run("OfTheServer", func(t *testing.T) {
 		t.Parallel()
 		_, b := setup(t, nil)
@@ -296,7 +295,7 @@ func TestTransactionTimeout(t *testing.T) {
 		})
 	})
 
-	// A call's answer is what became of it: the server's last words are no proof.
+	// The answer of the call is the state of its record. The server's last message proves nothing.
 	for name, answer := range map[string][]byte{
 		"InPlaceOfCommits": wireAnswer(t, append(recordWritten(), timeout)...),
 		"AfterCommits":     wireAnswer(t, append(recordWritten(), &pgproto3.CommandComplete{CommandTag: []byte("COMMIT")}, timeout)...),

@@ -30,7 +30,7 @@ func (f *fixture) hasty(t *testing.T) *dedup.Deduper {
 	return newDeduper(t, f.pool, &opts)
 }
 
-// cancelledAt returns a context that is cancelled when a fault has been applied.
+// cancelledAt returns a context that is cancelled as soon as the fault is applied.
 func cancelledAt(ctx context.Context, armed *faultproxy.Armed) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -178,8 +178,8 @@ func TestCommit(t *testing.T) {
 	}
 }
 
-// TestAnswerLost: a call is committed and its answer is lost. Where nobody can ask any more, its
-// outcome is unknown; the next try has it.
+// TestAnswerLost: a call commits and its answer is lost. If the call cannot ask the server again,
+// its outcome is unknown; the next try returns the record.
 func TestAnswerLost(t *testing.T) {
 	t.Parallel()
 
@@ -233,7 +233,7 @@ func TestAnswerLost(t *testing.T) {
 				var unknown *dedup.Error
 				require.ErrorAs(t, err, &unknown)
 				attempts := 3
-				if name == "DoBatch" { // has made one for all its calls
+				if name == "DoBatch" { // DoBatch makes one connection for all its calls
 					attempts++
 				}
 				require.Equal(t, attempts, unknown.Attempts)

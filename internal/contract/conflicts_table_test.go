@@ -223,8 +223,8 @@ func TestTwinWithoutItsLock(t *testing.T) {
 	}
 }
 
-// TestRefusalThatCannotBeCommitted: what refuses every record at COMMIT refuses that of a stored
-// error as well. That is no further refusal to be recorded.
+// TestRefusalThatCannotBeCommitted: a constraint that refuses every record at COMMIT also refuses
+// the record of a stored error. Its error is not recorded as a second refusal.
 func TestRefusalThatCannotBeCommitted(t *testing.T) {
 	t.Parallel()
 

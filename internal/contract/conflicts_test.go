@@ -73,7 +73,7 @@ func caseOwnUnique(t *testing.T, p profile) {
 	require.Empty(t, events[dedup.WaitStartData](f.events), "no twin is waited for")
 }
 
-// caseOwnLook has the loser's effect see the winner's row and object by itself.
+// caseOwnLook: the loser's effect sees the winner's row and object.
 func caseOwnLook(t *testing.T, p profile) {
 	ctx, f := p.setup(t, nil)
 	e := func(ctx context.Context, tx pgx.Tx) (ticket, error) {
@@ -177,8 +177,8 @@ func (f *fixture) requireUnwritten(t *testing.T, e *tool, records int) {
 	require.Equal(t, records, f.records(t))
 }
 
-// warm makes a first call: the Deduper has looked at the table then, and trusts
-// it whatever becomes of it. There is one record.
+// warm makes a first call. The Deduper checks the table at its first call and trusts it from then
+// on. There is one record.
 func (f *fixture) warm(t *testing.T) {
 	t.Helper()
 	_, err := f.do(t.Context(), f.d, call("warm"), (&tool{ref: "warm"}).run)
@@ -218,7 +218,7 @@ func caseTriggerSwallowsLater(t *testing.T, p profile) {
 	f.warm(t)
 	f.trigger(t, "BEFORE", `RETURN NULL;`)
 	f.requireUnrecorded(t, ctx)
-	if p.engine != onCitus { // where triggers are those of shards
+	if p.engine != onCitus { // on Citus the shards have the triggers
 		next := &tool{ref: "next"}
 		_, err := f.do(ctx, f.d, call("next"), next.run)
 		require.ErrorIs(t, err, dedup.ErrSchema, "the table is trusted no longer")
@@ -385,7 +385,7 @@ func TestWinnerSwept(t *testing.T) {
 	require.Equal(t, 1, f.records(t))
 }
 
-// isPeek picks the looks of LockFirst that are no attempt.
+// isPeek selects the looks of LockFirst that are not attempts.
 func isPeek(u faultproxy.Unit) bool {
 	return len(u.Executes) == 4 && faultproxy.AtSQL("pg_try_advisory_xact_lock_shared(")(u)
 }

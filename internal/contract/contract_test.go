@@ -20,7 +20,7 @@ type contractCase struct {
 	locksOnly bool
 	// goOnly: needs an effect that is a function, and its transaction.
 	goOnly bool
-	// notOnCitus is why Citus cannot have what the case is about; docs/sharded.md names it.
+	// notOnCitus is the reason why the case does not run on Citus. docs/sharded.md has it too.
 	notOnCitus string
 }
 

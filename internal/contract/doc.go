@@ -1,11 +1,11 @@
-// Package contract is the promise of package dedup as a suite of tests by topic. They
-// see what a user sees: a real server, and the package's public names. What is inside
-// the engine is tested beside it, in the root.
+// Package contract tests the promise of package dedup, by topic, as a user sees it: on a real
+// server and through the package's exported names. Tests of the engine's internals are in the root
+// package.
 //
-// What calls answer that come one after the other is drawn, and compared with a model, in
-// history_test.go. The other tests are of calls at the same time, of faults and of named
-// regressions. ways_test.go has the ways to make a call, where a test is of all of them.
+// history_test.go makes random calls one after the other and compares the answers with a model. The
+// other tests cover concurrent calls, faults, and named regressions. ways_test.go has the ways to
+// make a call, for tests that cover all of them.
 //
-// Most tests take a profile: the order, isolation level, exec mode, pooler and kind of
-// call in which the promise must hold. The package has nothing to import.
+// Most tests take a profile: the order, isolation level, exec mode, pooler and kind of call in
+// which the promise must hold. The package exports nothing.
 package contract

@@ -29,11 +29,11 @@ type explosive struct{ error }
 
 func (explosive) Code() string { panic("code") }
 
-// poolOfOne leaves nothing for anybody but the caller.
+// poolOfOne leaves no connection besides the caller's.
 func poolOfOne(config *pgxpool.Config) { config.MaxConns = 1 }
 
-// TestDoTxSavepoint: whichever way a DoTx ends, it takes back what is its own and
-// nothing else, and leaves no savepoint that others could take for theirs.
+// TestDoTxSavepoint: every end of a DoTx rolls back only its own statements, and leaves no
+// savepoint behind.
 func TestDoTxSavepoint(t *testing.T) {
 	t.Parallel()
 
@@ -92,7 +92,7 @@ func TestDoTxSavepoint(t *testing.T) {
 	})
 }
 
-// TestDoTxLost: whoever loses the connection inside a DoTx is asked to begin again.
+// TestDoTxLost: a caller that loses the connection inside DoTx is told to begin again.
 func TestDoTxLost(t *testing.T) {
 	t.Parallel()
 

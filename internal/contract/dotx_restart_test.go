@@ -27,9 +27,8 @@ func stricter(t *testing.T, orders []orderKind, run func(t *testing.T, p profile
 	}
 }
 
-// TestDoTxOwnViolation: an effect that violates a constraint of its own table at a
-// stricter level gets that violation, and does not have to run the transaction again for
-// ever.
+// TestDoTxOwnViolation: at a stricter level, an effect that violates a constraint of its own table
+// gets that violation. The caller is not told to restart the transaction for ever.
 func TestDoTxOwnViolation(t *testing.T) {
 	t.Parallel()
 
@@ -60,9 +59,9 @@ func TestDoTxOwnViolation(t *testing.T) {
 	})
 }
 
-// TestDoTxViolationOfATwin: where the violation is of what a twin has written, whose
-// record the snapshot hides, the transaction is to be run again. With ClaimFirst the
-// claim has met that record before the effect.
+// TestDoTxViolationOfATwin: the effect violates a constraint because of a twin's row, and the
+// snapshot hides the twin's record. The caller is told to restart the transaction. With ClaimFirst
+// the claim meets that record before the effect.
 func TestDoTxViolationOfATwin(t *testing.T) {
 	t.Parallel()
 
@@ -93,9 +92,9 @@ func TestDoTxViolationOfATwin(t *testing.T) {
 	}
 }
 
-// TestDoTxOwnErrorBehindATwin: an effect that fails with an error of its own may have read what a twin
-// left whose record the snapshot hides. So the transaction is to be run again, and a twin's success is
-// not answered with "balance too low".
+// TestDoTxOwnErrorBehindATwin: an effect that returns an error may have read a twin's write whose
+// record the snapshot hides. The caller is told to restart the transaction, so that a twin's
+// success is not answered with "balance too low".
 func TestDoTxOwnErrorBehindATwin(t *testing.T) {
 	t.Parallel()
 
@@ -126,8 +125,8 @@ func TestDoTxOwnErrorBehindATwin(t *testing.T) {
 	}
 }
 
-// TestDoTxLostBeforeItLooks: where the connection is lost after a conflict and before it
-// can be looked up, nobody knows whose it was.
+// TestDoTxLostBeforeItLooks: if the connection is lost between a conflict and its look-up, the
+// cause of the conflict stays unknown.
 func TestDoTxLostBeforeItLooks(t *testing.T) {
 	t.Parallel()
 

@@ -33,8 +33,8 @@ var durations = []time.Duration{
 	24 * time.Hour, math.MaxInt32 * time.Millisecond, 100 * 365 * 24 * time.Hour, 200 * 365 * 24 * time.Hour, math.MaxInt64 - 1, math.MaxInt64,
 }
 
-// eachDuration calls do with every field of a struct that is a duration, and those of the
-// structs in it, set to each of the durations.
+// eachDuration calls do for every duration field of a struct and of the structs in it, set to each
+// of the durations.
 func eachDuration[T any](zero T, do func(name string, value T)) {
 	for _, path := range durationFields(reflect.TypeFor[T](), nil) {
 		for _, d := range durations {
@@ -109,8 +109,8 @@ func everyWay(t *testing.T, ctx context.Context, pool *pgxpool.Pool, d *dedup.De
 	}
 }
 
-// TestDurations gives every option that is a duration, one at a time, the smallest and the
-// largest values there are: it is refused, or what is asked for happens.
+// TestDurations sets every duration option, one at a time, to the smallest and the largest values.
+// The option is refused, or it works as documented.
 func TestDurations(t *testing.T) {
 	t.Parallel()
 
@@ -286,7 +286,7 @@ func TestEveryDurationIsTried(t *testing.T) {
 		"dedup.Retention.Result", "dedup.Retention.Tombstone", "dedup.RetryPolicy.BaseDelay", "dedup.RetryPolicy.MaxDelay", "dedup.SweeperOptions.Interval",
 		"external.Options.Lease", "external.Tool.KeyKept", "external.Tool.Settles", "external.Tool.Timeout",
 		"httpdedup.Options.MaxWait", "httpdedup.Options.RetryAfter",
-		// the least age of what a page lists, which any duration may be
+		// the minimum age of a listed operation; any duration is valid
 		"external.List.OlderThan",
 		"tool.Invocation.MaxWait", "tool.Tool.MaxWait",
 		// handed on as external's

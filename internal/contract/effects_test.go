@@ -366,7 +366,7 @@ func TestHarmlessStatements(t *testing.T) {
 	require.Equal(t, 1, b.records(t))
 }
 
-// setupCorpus is setup with what the texts of the corpus find in the database.
+// setupCorpus is setup with the database objects that the texts of the corpus use.
 func setupCorpus(t *testing.T, mode pgx.QueryExecMode) (context.Context, *bundle) {
 	t.Helper()
 	ctx, b := setup(t, nil, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })

@@ -118,7 +118,7 @@ func (b breakable) run(t *testing.T) {
 			armed := proxy.Arm(fault.Fault)
 			calling, cancel, d, before := ctx, context.CancelFunc(func() {}), f.d, f.runs(t)
 			switch {
-			case want == hung: // a combined statement has no limit of its own
+			case want == hung: // a combined statement has only the statement's limit
 				calling, cancel = cancelledAt(ctx, armed)
 			case fault.Kind == faultproxy.Blackhole:
 				d = hasty

@@ -17,9 +17,9 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// TestHistory makes calls of a few keys in every way, one after the other, beside Reset, Sweep, a
-// caller's open transaction and the passing of time. All of it is drawn. Each answer is the one
-// that a model gives, and in the end the effects are those of the model.
+// TestHistory makes calls of a few keys in every way, one after the other, and between them Reset,
+// Sweep, open transactions of a caller, and jumps of the clock. All of it is random. Each answer
+// must be the model's, and in the end the effects too.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	histories(t, 150, shortBatchWays())
@@ -68,7 +68,7 @@ const (
 	spoilt      = `WITH e AS (` + effectSQL + `) SELECT id, title FROM e WHERE `
 )
 
-// behaviour is that of an effect. Which of its errors are recorded is the model's to know.
+// behaviour is what an effect does. The model decides which of its errors are recorded.
 type behaviour struct {
 	name, sql string
 	onError   func(error) error
@@ -98,13 +98,13 @@ var functions = []behaviour{
 	{name: "refuses behind its effect", sql: effectSQL, err: errPaper, final: true, then: func(context.Context, pgx.Tx) error { return dedup.Final(errPaper) }},
 }
 
-// commits has an effect commit by itself.
+// commits commits the transaction inside the effect.
 var commits = behaviour{name: "commits", sql: effectSQL, err: dedup.ErrBroken, then: func(ctx context.Context, tx pgx.Tx) error {
 	_, err := tx.Conn().Exec(ctx, "COMMIT")
 	return err
 }}
 
-// record is what the model knows of one.
+// record is a record in the model.
 type record struct {
 	outcome  dedup.State
 	otherArg bool
@@ -115,7 +115,7 @@ type record struct {
 	swept    bool
 }
 
-// life is what has become of a key. model has one for each.
+// life is the state of one key in the model.
 type life struct {
 	record *record
 	runs   []int // whose effects are committed
@@ -135,8 +135,7 @@ type history struct {
 	model model
 	said  []string
 
-	// held is a key whose call waits for the COMMIT of holder, in which it has made what
-	// pending is.
+	// held is a key whose call waits for holder's COMMIT. pending is the record that holder made.
 	held    string
 	holder  pgx.Tx
 	pending life
@@ -180,7 +179,7 @@ func (h *history) draw() *drawn {
 	d := &drawn{otherArg: h.rng.IntN(8) == 0}
 	d.Call = call(h.key())
 	d.behaves(behaviours[h.rng.IntN(len(behaviours))])
-	if h.profile.engine == onCitus { // where functions of the test are not known
+	if h.profile.engine == onCitus { // shards do not have the test's functions
 		d.behaves(behaviours[0])
 	}
 	if d.otherArg {
@@ -461,7 +460,7 @@ func (h *history) lookup() {
 	}
 }
 
-// hold has a call that nobody has made be in flight, in another's transaction, or ends that.
+// hold starts a call that stays in flight in another transaction, or ends that transaction.
 func (h *history) hold() {
 	if h.holder != nil {
 		commit := h.rng.IntN(2) == 0

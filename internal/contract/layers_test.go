@@ -64,8 +64,8 @@ func TestRootDoesNotNameExternal(t *testing.T) {
 	}
 }
 
-// TestLayers holds every room to what it may use. Nothing that a user imports needs more
-// than the standard library and pgx.
+// TestLayers checks the imports of every package against the table. Packages that users import need
+// only the standard library and pgx.
 func TestLayers(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Standard", "-deps", "./...")
@@ -101,7 +101,7 @@ func TestLayers(t *testing.T) {
 	for room, list := range imports {
 		used, held := layers[room]
 		if !held {
-			// Only rooms that nobody outside can import may go without a line above.
+			// A package may be missing from the table only if users cannot import it.
 			require.Truef(t, strings.Contains(room, "internal/") || room == "docs" || room == "docs/upstream", "%s has no place among the layers", room)
 			continue
 		}

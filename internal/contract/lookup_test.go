@@ -18,7 +18,7 @@ import (
 // lock when it comes to the table.
 var looking = profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec}
 
-// block keeps everybody from reading tool_dedup until it is called again.
+// block locks tool_dedup against reads until unblock is called.
 func (f *fixture) block(t *testing.T, ctx context.Context) (unblock func()) {
 	t.Helper()
 	conn, err := pgx.Connect(ctx, f.db.URL)
@@ -32,7 +32,7 @@ func (f *fixture) block(t *testing.T, ctx context.Context) (unblock func()) {
 	}
 }
 
-// seen is what a Lookup on a goroutine of its own gave.
+// seen is the result of a Lookup on another goroutine.
 type seen struct {
 	dedup.Status
 	err error
@@ -48,8 +48,8 @@ func startLookup(ctx context.Context, d *dedup.Deduper, key string) <-chan seen 
 	return out
 }
 
-// TestLooksAreNoTwins: those who look take a lock for a moment, and are not to
-// be taken for a call in flight.
+// TestLooksAreNoTwins: a Lookup takes the lock for a moment. A call must not take it for a call in
+// flight.
 func TestLooksAreNoTwins(t *testing.T) {
 	t.Parallel()
 
@@ -108,7 +108,7 @@ func TestLookTellsWhyItsContextEnded(t *testing.T) {
 	require.ErrorIs(t, err, gone)
 }
 
-// DoTx cannot look again: it waits some milliseconds, in which who only looks is gone.
+// DoTx cannot look again. It waits some milliseconds, in which a Lookup releases its lock.
 func TestDoTxThatMayNotWaitGivesLookersTime(t *testing.T) {
 	t.Parallel()
 	ctx, f, proxy := proxied(t, plain, nil)
@@ -128,8 +128,8 @@ func TestDoTxThatMayNotWaitGivesLookersTime(t *testing.T) {
 	}), "it waits inside Postgres")
 }
 
-// A look needs a snapshot that is younger than its lock, whatever the database's
-// default isolation level: else it misses what a twin commits in between.
+// A look needs a snapshot younger than its lock, with any default isolation level of the database.
+// Otherwise it misses a twin that commits between the two.
 func TestLookupIsReadCommitted(t *testing.T) {
 	t.Parallel()
 	ctx, f, proxy := proxied(t, plain, nil)

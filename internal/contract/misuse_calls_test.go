@@ -47,8 +47,8 @@ var doors = map[string]door{
 	},
 }
 
-// badCalls are refused at every door. What is no name, no argument and no option is the subject
-// of TestValidateName, of internal/canon and of TestOptionsRefused.
+// badCalls are refused by every function. Invalid names, arguments and options are covered by
+// TestValidateName, internal/canon and TestOptionsRefused.
 func badCalls() (rows []badRow) {
 	for name, through := range doors {
 		bad := func(what, field string, call func(w *badWorld) error) {

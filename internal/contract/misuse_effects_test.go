@@ -206,7 +206,7 @@ func badEndings() (rows []badRow) {
 	broken("RollbackThenEffect", 0, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Conn().Exec(ctx, "ROLLBACK")
 		if err == nil {
-			_, _ = tx.Exec(ctx, insert) // refused: it would commit by itself
+			_, _ = tx.Exec(ctx, insert) // refused: the statement would commit
 		}
 		return err
 	})

@@ -34,7 +34,7 @@ type badRow struct {
 	replays bool // the next call is a replay
 }
 
-// badWorld is what a row works in.
+// badWorld is the database and the Deduper of a row.
 type badWorld struct {
 	*badGround
 	t     *testing.T
@@ -147,7 +147,7 @@ func TestBadInput(t *testing.T) {
 			}
 			row.try(t, ground.world(t, row))
 			ground.exec(t, `DELETE FROM tool_dedup; DELETE FROM effects`)
-			free <- ground // after a failure nobody uses it again
+			free <- ground // not reused after a failure
 		})
 	}
 }
@@ -176,7 +176,7 @@ func (g *badGround) world(t *testing.T, row badRow) *badWorld {
 	return &badWorld{badGround: g, t: t, ctx: ctx}
 }
 
-// newBadWorld makes a world on a ground of its own.
+// newBadWorld makes a world on its own ground.
 func newBadWorld(t *testing.T, row badRow) *badWorld {
 	t.Helper()
 	db := pgtest.New(t)
@@ -193,7 +193,7 @@ func newBadWorld(t *testing.T, row badRow) *badWorld {
 	return w
 }
 
-// requireClean checks what is left, and that the identity is not lost.
+// requireClean checks the rows that remain, and that the identity can still be used.
 func (w *badWorld) requireClean(row badRow) {
 	t := w.t
 	t.Helper()
@@ -287,7 +287,7 @@ func (w *badWorld) doCtx(ctx context.Context, s step) error {
 	return err
 }
 
-// doTx makes the call in a transaction that commits whatever comes of it.
+// doTx makes the call in a transaction and commits it even after an error.
 func (w *badWorld) doTx(s step) error {
 	tx, err := w.pool.Begin(w.ctx)
 	require.NoError(w.t, err)
@@ -300,7 +300,7 @@ func (w *badWorld) doTx(s step) error {
 	return err
 }
 
-// requireUsable commits tx with a row of its own.
+// requireUsable writes a row in tx and commits it.
 func (w *badWorld) requireUsable(tx pgx.Tx) {
 	w.t.Helper()
 	_, err := tx.Exec(w.ctx, `INSERT INTO effects (ref) VALUES ('caller')`)

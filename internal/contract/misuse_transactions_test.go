@@ -14,7 +14,7 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
-// badNesting has calls inside of effects, by the Deduper of the outer call and by that of another
+// badNesting has calls inside effects: with the Deduper of the outer call, and with one of another
 // pool.
 func badNesting() (rows []badRow) {
 	type inner func(ctx context.Context, d *dedup.Deduper, tx pgx.Tx) error
@@ -181,7 +181,7 @@ func badTransactions() (rows []badRow) {
 // badContexts end before a call, and at each place where it may be.
 func badContexts() (rows []badRow) {
 	nothing := func(context.Context, pgx.Tx) error { return nil }
-	// held cancels the call's context when a fault has been applied.
+	// held cancels the call's context as soon as the fault is applied.
 	held := func(kind faultproxy.Kind, where func(faultproxy.Unit) bool) func(w *badWorld) error {
 		return func(w *badWorld) error {
 			armed := w.proxy.Arm(faultproxy.Fault{Kind: kind, Where: where})
@@ -270,7 +270,7 @@ func badContexts() (rows []badRow) {
 	)
 }
 
-// badSessions do to the session or the schema what an effect should not.
+// badSessions change the session or the schema in ways that an effect must not.
 func badSessions() (rows []badRow) {
 	add := func(row badRow, s step) {
 		row.alone = true

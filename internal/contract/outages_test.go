@@ -33,8 +33,8 @@ func newOutage(t *testing.T, opts dedup.Options) (context.Context, *outage) {
 	return ctx, o
 }
 
-// beforeConnect counts. The proxy's own count is no good: pgx asks a server that has
-// reset a connection to cancel what it does, on another connection.
+// beforeConnect counts connections. The proxy's count is too high: after a reset, pgx sends a
+// cancel request on another connection.
 func (o *outage) beforeConnect(config *pgxpool.Config) {
 	config.BeforeConnect = func(ctx context.Context, _ *pgx.ConnConfig) error {
 		if n := int(o.tried.Add(1)); o.dialing != nil {
@@ -44,7 +44,7 @@ func (o *outage) beforeConnect(config *pgxpool.Config) {
 	}
 }
 
-// cold returns a Deduper that has no connection yet.
+// cold returns a Deduper whose pool is still empty.
 func (o *outage) cold(t *testing.T) *dedup.Deduper {
 	t.Helper()
 	return newDeduper(t, o.db.Pool(t, o.conf...), &o.opts)
@@ -98,7 +98,7 @@ func TestOutageOfTwins(t *testing.T) {
 	}
 }
 
-// What ended a call before another one began is no answer to that.
+// A fault that ended one call is not the answer of a call that began later.
 func TestOutageEndsForLaterTwins(t *testing.T) {
 	t.Parallel()
 
@@ -125,7 +125,7 @@ func TestOutageEndsForLaterTwins(t *testing.T) {
 	require.Equal(t, 1, o.effects(t, "k"))
 }
 
-// A call whose own context ends takes nobody with it.
+// A call whose own context ends does not end its twins.
 func TestOutageCancelled(t *testing.T) {
 	t.Parallel()
 
@@ -172,7 +172,7 @@ func TestOutageOfBatch(t *testing.T) {
 	o.exactly(t, 100)
 }
 
-// Where the outage took a COMMIT's answer with it, every call of the chunk says so.
+// If the outage loses the answer to a COMMIT, every call of the chunk returns ErrOutcomeUnknown.
 func TestOutageAtCommitOfBatch(t *testing.T) {
 	t.Parallel()
 
@@ -205,7 +205,7 @@ func TestOutageAtCommitOfBatch(t *testing.T) {
 	o.exactly(t, 102)
 }
 
-// A call that breaks every connection it gets is no outage.
+// A call that breaks each of its connections is not treated as an outage.
 func TestBatchWithOneThatBreaksItsConnection(t *testing.T) {
 	t.Parallel()
 

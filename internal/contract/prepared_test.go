@@ -51,9 +51,8 @@ func TestLineIsShared(t *testing.T) {
 	}
 }
 
-// TestLineAfterDiscard takes away what was prepared on the one connection. A call
-// may fail for it, and says so; none is doubled or lost, and the connection is
-// replaced.
+// TestLineAfterDiscard discards the prepared statements of the only connection. A call may fail
+// with that error. No call is doubled or lost, and the connection is replaced.
 func TestLineAfterDiscard(t *testing.T) {
 	t.Parallel()
 
@@ -98,8 +97,8 @@ func TestLineAfterDiscard(t *testing.T) {
 	}
 }
 
-// TestEffectDiscards has effects take away what was prepared on their connection. Do runs
-// them once more and writes their records; DoTx says what they did.
+// TestEffectDiscards has effects that discard the prepared statements of their connection. Do runs
+// them once more and records them; DoTx returns an error that names the cause.
 func TestEffectDiscards(t *testing.T) {
 	t.Parallel()
 
@@ -126,7 +125,7 @@ func TestEffectDiscards(t *testing.T) {
 
 				tx := f.begin(t, ctx)
 				_, err := dedup.DoTx(ctx, f.d, tx, call("tx"), discards("tx"))
-				if mode == pgx.QueryExecModeCacheStatement { // the connection is the caller's, and so is what it has prepared
+				if mode == pgx.QueryExecModeCacheStatement { // the caller owns the connection and its prepared statements
 					require.ErrorIs(t, err, dedup.ErrInvalid)
 					require.ErrorContains(t, err, "DEALLOCATE")
 					requireState(t, err, "26000")
@@ -173,7 +172,7 @@ func TestLineForgetsTexts(t *testing.T) {
 	require.EqualValues(t, 1, f.pool.Stat().NewConnsCount())
 }
 
-// TestLineAfterABadText: what a text that cannot be prepared leaves of a connection.
+// TestLineAfterABadText: a text that cannot be prepared leaves the connection usable.
 func TestLineAfterABadText(t *testing.T) {
 	t.Parallel()
 
@@ -194,8 +193,8 @@ func TestLineAfterABadText(t *testing.T) {
 	}
 }
 
-// TestLineAfterAMigration changes what the statements were prepared for: the type
-// of a parameter, the columns of a result, the table.
+// TestLineAfterAMigration changes the objects of prepared statements: the type of a parameter, the
+// columns of a result, the table.
 func TestLineAfterAMigration(t *testing.T) {
 	t.Parallel()
 
@@ -215,7 +214,7 @@ func TestLineAfterAMigration(t *testing.T) {
 				return proxy.Snapshot().RoundTrips
 			}
 			if mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeSimpleProtocol {
-				f.exec(t, `ALTER TABLE things ALTER COLUMN id TYPE text`) // what a string is sent as
+				f.exec(t, `ALTER TABLE things ALTER COLUMN id TYPE text`) // the type that strings are sent as
 			}
 			do()
 			usual := do()
@@ -300,8 +299,8 @@ func TestSeparateStatementAfterATypeChanged(t *testing.T) {
 	require.NoError(t, do("k3", "y"))
 }
 
-// discarding is a pool that discards what was prepared when a connection comes back,
-// as some do that share connections between programs.
+// discarding uses a pool that discards prepared statements when a connection is released, as some
+// pools do that share connections between programs.
 func (f *fixture) discarding(t *testing.T, conns int32) *dedup.Deduper {
 	return newDeduper(t, f.db.Pool(t, func(config *pgxpool.Config) {
 		config.MaxConns = conns

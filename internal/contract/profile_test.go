@@ -40,18 +40,18 @@ func (o orderKind) configure(config *pgxpool.Config) {
 	}
 }
 
-// engine is what the contract runs on; the zero value is PostgreSQL.
+// engine is the server of a profile. The zero value is PostgreSQL.
 type engine int
 
 const (
-	// onPlayedCitus is a PostgreSQL that says that it is Citus: the library sends it what it
-	// sends to Citus.
+	// onPlayedCitus is a PostgreSQL that pretends to be Citus, so that the library sends its
+	// statements for Citus.
 	onPlayedCitus engine = iota + 1
 	// onCitus is a cluster of several nodes.
 	onCitus
 )
 
-// playCitus makes a database say that it is one of Citus. Each scope is a shard of its own.
+// playCitus makes a database pretend to be Citus. Each scope is its own shard.
 const playCitus = `
 SET allow_system_table_mods = on;
 INSERT INTO pg_extension (oid, extname, extowner, extnamespace, extrelocatable, extversion) VALUES (99999, 'citus', 10, 11, false, '13');
@@ -81,7 +81,7 @@ func (p profile) String() string {
 // locks is true where attempts take the identity's lock and insert at the end.
 func (p profile) locks() bool { return p.order != claimFirst && p.engine == 0 }
 
-// fresh is true where every statement sees what is committed.
+// fresh reports whether every statement sees all commits before it.
 func (p profile) fresh() bool { return p.isolation == pgx.ReadCommitted }
 
 func (p profile) configure(config *pgxpool.Config) {
@@ -156,7 +156,7 @@ func (f *fixture) newDB(t *testing.T) *pgtest.DB {
 	return pgtest.New(t)
 }
 
-// peer returns a Deduper on a pool of its own, as another process would have.
+// peer returns a Deduper on another pool, like another process.
 func (f *fixture) peer(t *testing.T, change ...func(*dedup.Options)) *dedup.Deduper {
 	t.Helper()
 	opts := f.opts

@@ -15,12 +15,10 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// A puppet is one SQL statement that does what an Effect of Go orders, so that
-// the contract's effects run through DoStatement as they run through Do. It is
-// the call of a function that signals by a NOTICE, which travels at once, that it
-// is run; the effect is then run with a transaction whose statements the function
-// executes, one after the other, and ends with the row or the error that the
-// effect returned.
+// A puppet is one SQL statement that runs the contract's Go effects, so that DoStatement is tested
+// like Do. It calls a function in the database, which sends a NOTICE when it starts. The effect
+// then runs with a transaction whose statements the function executes one by one. The function ends
+// with the effect's row or error.
 const puppetSQL = `SELECT id, title FROM puppet($1::text)`
 
 // puppetSetup needs READ COMMITTED, for a function at a stricter level sees no
@@ -166,7 +164,7 @@ func (r *puppetRun) order(ctx context.Context, sql string, arg any, asks, ends, 
 	return err
 }
 
-// execute has the puppet execute a statement and returns what it answered.
+// execute lets the puppet run a statement and returns its answer.
 func (r *puppetRun) execute(ctx context.Context, sql string, args []any, asks bool) (string, error) {
 	var arg any
 	if len(args) > 0 {
@@ -214,7 +212,7 @@ func (f *fixture) do(ctx context.Context, d *dedup.Deduper, c dedup.Call, effect
 	return f.puppets.do(ctx, d, c, effect)
 }
 
-// start is do on a goroutine of its own.
+// start makes a call on another goroutine.
 func (f *fixture) start(ctx context.Context, d *dedup.Deduper, c dedup.Call, effect dedup.Effect[ticket]) <-chan answered {
 	return startBy(f.do, ctx, d, c, effect)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// A primary that may not write is no standby: no further attempt would find another server.
+// A read-only primary is not a standby: another attempt would find the same server.
 func TestReadOnlyTransaction(t *testing.T) {
 	t.Parallel()
 	insert := dedup.SQL(`INSERT INTO effects (ref) VALUES ('ran') RETURNING 1 AS id, ref AS title`)

@@ -11,7 +11,7 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// written is what has been written to a table, rolled back or not.
+// written counts the rows written to a table, including those rolled back.
 type written struct{ Inserted, Updated, Deleted int64 }
 
 // TestReplaysWriteNothing: a duplicate's statement does not run, unless it races. No row is
@@ -74,7 +74,7 @@ func replaysWriteNothing(t *testing.T, replays int, orders []orderKind, lookFirs
 						firsts := int64(before[0])
 						for table, want := range was {
 							want.Inserted += firsts
-							want.Updated += firsts * was[table].Updated / int64(replays) // a claim is completed, where one is made
+							want.Updated += firsts * was[table].Updated / int64(replays) // with claims, the claim's row is updated once
 							require.Equal(t, want, now[table], table)
 						}
 						require.Equal(t, int64(replays)+firsts, scalar[int64](t, f.bundle, `SELECT last_value FROM runs`))

@@ -32,9 +32,9 @@ func TestRoundTrips(t *testing.T) {
 
 	for _, c := range []struct {
 		mode pgx.QueryExecMode
-		// described is what pgx needs for a statement in describe_exec, where it asks each time
-		// what that is. forgotten is what it needs in cache_describe after a pipeline that ended in
-		// an error, as a duplicate's does: it asks anew.
+		// described is the cost in describe_exec, where pgx describes a statement each time.
+		// forgotten is the cost in cache_describe after a pipeline that ended with an error, as a
+		// duplicate's does: pgx describes again.
 		described, forgotten int
 	}{
 		{mode: pgx.QueryExecModeCacheStatement},
@@ -119,8 +119,8 @@ func TestRoundTrips(t *testing.T) {
 				}
 			}
 
-			// A lost race: begin, effect, record, rollback, look. The rival comes over a connection
-			// of its own, and not through the proxy.
+			// A lost race: begin, effect, record, rollback, look. The rival uses another
+			// connection, past the proxy.
 			if c.described == 0 {
 				loses := func(ctx context.Context, d *dedup.Deduper, c dedup.Call) (dedup.Result[ticket], error) {
 					return dedup.Do(ctx, d, c, func(ctx context.Context, tx pgx.Tx) (ticket, error) {
@@ -154,7 +154,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// TestRoundTripsOfABatch counts those of a hundred calls, and of as many as a batch may have.
+// TestRoundTripsOfABatch counts the round trips of a hundred calls and of the largest batch.
 func TestRoundTripsOfABatch(t *testing.T) {
 	t.Parallel()
 
@@ -192,7 +192,7 @@ func TestRoundTripsOfABatch(t *testing.T) {
 	}
 }
 
-// TestUnitsOfABatch counts what is sent for sixty calls of which some are not like the others.
+// TestUnitsOfABatch counts the units sent for sixty calls, some of which differ from the others.
 func TestUnitsOfABatch(t *testing.T) {
 	t.Parallel()
 
@@ -240,8 +240,8 @@ func (f *fixture) rivalDirect(t *testing.T, c dedup.Call) error {
 	return f.rival(t.Context(), c, c.Key, ticket{ID: 99})
 }
 
-// TestWaitingLooks counts what a twin in another process costs while it waits: the attempt that
-// finds it busy, which is begin and rollback or a statement that is refused, and each look.
+// TestWaitingLooks counts the round trips of a twin in another process that waits: the attempt that
+// finds the identity busy (begin and rollback, or a refused statement), and each look.
 func TestWaitingLooks(t *testing.T) {
 	t.Parallel()
 

@@ -70,7 +70,7 @@ func TestEncoding(t *testing.T) {
 		}
 	})
 
-	// New connections are no better: that ends, and says why.
+	// New connections have the same setting, so the call ends and names it.
 	t.Run("Configured", func(t *testing.T) {
 		t.Parallel()
 		ctx, f := plain.setup(t, nil, func(config *pgxpool.Config) {
@@ -240,8 +240,8 @@ func TestTimeSentAsTimestamp(t *testing.T) {
 	}
 }
 
-// TestOtherStyles: how a session writes times, bytes and numbers as text changes no answer, also
-// where pgx reads texts.
+// TestOtherStyles: a session's text format of times, bytes and numbers changes no answer, even if
+// pgx reads text.
 func TestOtherStyles(t *testing.T) {
 	t.Parallel()
 	styles := map[string][2]string{

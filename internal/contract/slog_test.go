@@ -76,8 +76,8 @@ func TestSlogTracer(t *testing.T) {
 	}
 }
 
-// Every line of a call has what its caller's context says, and a replay what its own does: the
-// identity has no part of it.
+// Every line of a call has the attributes of that call's own context, also for a replay. The
+// identity does not share them.
 func TestSlogAttrs(t *testing.T) {
 	t.Parallel()
 	var log logged

@@ -57,8 +57,8 @@ func standbyPool(t *testing.T, played string) *pgxpool.Pool {
 	return standby
 }
 
-// TestStandby: whoever is connected to a standby, or to a server that was demoted, gets no
-// answer from its records, which may be missing or out of date.
+// TestStandby: a connection to a standby or a demoted server gives no answer from its records,
+// which may be missing or outdated.
 func TestStandby(t *testing.T) {
 	t.Parallel()
 	refusesAll(t, standbyPool(t, ``))

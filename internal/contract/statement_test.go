@@ -11,8 +11,8 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// TestStatementUnsendable has arguments that pgx can make nothing of: nothing was
-// sent, and that is what is answered.
+// TestStatementUnsendable has arguments that pgx cannot encode. The error says that nothing was
+// sent.
 func TestStatementUnsendable(t *testing.T) {
 	t.Parallel()
 
@@ -72,7 +72,7 @@ func TestStatementSynchronousCommit(t *testing.T) {
 	}
 }
 
-// TestStatementThatTheServerRefuses: what the server says of a text is the call's own error.
+// TestStatementThatTheServerRefuses: the server's error about a text is the error of the call.
 func TestStatementThatTheServerRefuses(t *testing.T) {
 	t.Parallel()
 
@@ -124,7 +124,7 @@ func TestLongContractStatements(t *testing.T) {
 	)
 }
 
-// TestPuppetIsOneStatement makes sure that the contract does try what it says.
+// TestPuppetIsOneStatement checks that the puppet is one statement.
 func TestPuppetIsOneStatement(t *testing.T) {
 	t.Parallel()
 

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestStatementIsPreparedOnce: what a connection does not know is prepared in one round trip.
+// TestStatementIsPreparedOnce: a statement that is new to a connection is prepared in one round
+// trip.
 func TestStatementIsPreparedOnce(t *testing.T) {
 	t.Parallel()
 

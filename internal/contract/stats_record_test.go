@@ -13,8 +13,7 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// recording runs a Sweeper with RecordStats until stop is called, which returns what it
-// ended with.
+// recording runs a Sweeper with RecordStats. stop ends it and returns its error.
 func (f *fixture) recording(t *testing.T, ctx context.Context, interval time.Duration) (stop func() error) {
 	t.Helper()
 	sweeper, err := dedup.NewSweeper(f.d, &dedup.SweeperOptions{Interval: interval, RecordStats: true})

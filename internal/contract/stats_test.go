@@ -41,8 +41,8 @@ func TestStatsCount(t *testing.T) {
 	}
 }
 
-// TestStatsInFlight: calls that have not come to an end are there, the oldest first, and
-// what a twin waits is counted.
+// TestStatsInFlight: unfinished calls are listed, oldest first, and the time that a twin waits is
+// counted.
 func TestStatsInFlight(t *testing.T) {
 	t.Parallel()
 	ctx, f := plain.setup(t, nil)

@@ -134,7 +134,8 @@ func TestSweepWaitsForALock(t *testing.T) {
 	})
 }
 
-// TestSweepPassesALockedTable: somebody works on the table for long. The sweep ends.
+// TestSweepPassesALockedTable: another session holds the table's lock for a long time. The sweep
+// ends.
 func TestSweepPassesALockedTable(t *testing.T) {
 	t.Parallel()
 

@@ -224,8 +224,8 @@ func TestSweepArchive(t *testing.T) {
 	})
 }
 
-// TestSweepArchiveThatMisbehaves: what a hook does to the records that it is shown changes nothing, and a
-// hook that ends the transaction has nothing dropped.
+// TestSweepArchiveThatMisbehaves: a hook that modifies the records it gets changes nothing, and if
+// a hook ends the transaction no record is dropped.
 func TestSweepArchiveThatMisbehaves(t *testing.T) {
 	t.Parallel()
 
@@ -287,8 +287,8 @@ func (b *bundle) watchSweeps(t *testing.T) {
 	b.exec(t, `CREATE TRIGGER watch AFTER UPDATE OR DELETE ON tool_dedup FOR EACH STATEMENT EXECUTE FUNCTION watch()`)
 }
 
-// TestSweepReadsOnlyWhatIsDue: statistics are older than what is due, as they
-// always are where time goes on. They make a batch look like the whole table.
+// TestSweepReadsOnlyWhatIsDue: the statistics are older than the due records, as usual. By them a
+// batch looks like the whole table.
 func TestSweepReadsOnlyWhatIsDue(t *testing.T) {
 	t.Parallel()
 
@@ -306,7 +306,7 @@ func TestSweepReadsOnlyWhatIsDue(t *testing.T) {
 			}
 			f.watchSweeps(t)
 
-			// On a session of its own, which has no other scans to count.
+			// A new session, so that its scans can be counted.
 			got, err := f.peer(t).Sweep(ctx, &dedup.SweepOptions{BatchSize: 100, MaxBatches: 10})
 			require.NoError(t, err)
 			require.EqualValues(t, 1000, got.Expired+got.Forgotten)

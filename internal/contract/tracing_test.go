@@ -183,8 +183,8 @@ func (s *spans) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 
 func (s *spans) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// TestCallsAreSpans: every call of every function begins and ends once, whatever comes of
-// it, and its context reaches what happens inside it.
+// TestCallsAreSpans: every call of every function begins and ends once, with any outcome, and its
+// context reaches the effect.
 func TestCallsAreSpans(t *testing.T) {
 	t.Parallel()
 

@@ -28,7 +28,7 @@ func TestCallerVanishesInAStatement(t *testing.T) {
 			return ticket{}, err
 		})
 		f.eventually(t, waitingInside, 1)
-		proxy.Refuse(true) // a process that has ended asks for no cancel either
+		proxy.Refuse(true) // a dead process sends no cancel request either
 		require.Positive(t, proxy.CutAll())
 		require.Error(t, receive(t, ctx, vanishing).err)
 

@@ -139,9 +139,8 @@ func TestFlightOfAnOlderAnswer(t *testing.T) {
 	}
 }
 
-// TestFlightAnswersAreNotOlder: while the server's answer is on its way to the call
-// that leads, the record is deleted or expires. A call that begins then does not get
-// what was true before it began.
+// TestFlightAnswersAreNotOlder: while the server's answer travels to the leader, the record is
+// deleted or expires. A call that begins then must not get the older answer.
 func TestFlightAnswersAreNotOlder(t *testing.T) {
 	t.Parallel()
 
@@ -151,7 +150,7 @@ func TestFlightAnswersAreNotOlder(t *testing.T) {
 			name string
 			// replay: the leader replays, in this way.
 			replay, lookFirst bool
-			// at is what the leader is held at.
+			// at selects the unit at which the leader is held.
 			at func(faultproxy.Unit) bool
 		}{
 			{name: "First", at: atChunk},

@@ -213,8 +213,7 @@ func TestWaitEndsAsTheLeaderDoes(t *testing.T) {
 	}
 }
 
-// TestWaitOutlivesAFault: a look that meets a transient fault is no end of the
-// wait.
+// TestWaitOutlivesAFault: a transient fault of a look does not end the wait.
 func TestWaitOutlivesAFault(t *testing.T) {
 	t.Parallel()
 
@@ -270,7 +269,7 @@ func TestTakeover(t *testing.T) {
 				_, errStatement := dedup.DoStatement[ticket](ctx, f.d, c, dedup.SQL(`SELECT 1 AS id`))
 				tx := f.begin(t, ctx)
 				_, errTx := dedup.DoTx(ctx, f.d, tx, c, e.run)
-				if p.locks() { // which knows that it is no twin
+				if p.locks() { // the lock shows that it is not a twin
 					require.ErrorIs(t, err, dedup.ErrAttemptsExhausted)
 					requireState(t, err, "55P03")
 					require.ErrorIs(t, errStatement, dedup.ErrAttemptsExhausted)

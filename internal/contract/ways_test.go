@@ -16,7 +16,7 @@ import (
 // A way makes a call whose effect leaves one row for its key.
 type way func(ctx context.Context, d *dedup.Deduper, c dedup.Call) (dedup.Result[ticket], error)
 
-// ways are those in which the library commits by itself.
+// ways are the functions that commit a transaction of the library.
 var ways = map[string]way{"Do": byDo, "DoStatement": byStatement, "DoBatch": byBatchOfTwo}
 
 func byDo(ctx context.Context, d *dedup.Deduper, c dedup.Call) (dedup.Result[ticket], error) {
@@ -43,7 +43,7 @@ func byTx(ctx context.Context, d *dedup.Deduper, c dedup.Call) (result dedup.Res
 	return result, err
 }
 
-// start makes a call on a goroutine of its own.
+// start makes a call on another goroutine.
 func (w way) start(ctx context.Context, d *dedup.Deduper, c dedup.Call) <-chan answered {
 	return startBy(func(ctx context.Context, d *dedup.Deduper, c dedup.Call, _ dedup.Effect[ticket]) (dedup.Result[ticket], error) {
 		return w(ctx, d, c)
