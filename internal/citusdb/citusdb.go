@@ -1,4 +1,4 @@
-// Package citusdb makes databases that all nodes of a Citus cluster have.
+// Package citusdb makes databases on all nodes of a Citus cluster.
 package citusdb
 
 import (
@@ -14,10 +14,11 @@ import (
 	"github.com/tooldedup/dedup/internal/scratchdb"
 )
 
-// URLsVariable names the nodes, the coordinator first, as for the tests. Their user is a superuser.
+// URLsVariable is the environment variable with the URLs of the nodes, the coordinator's first. The
+// user must be a superuser.
 const URLsVariable = "DEDUP_CITUS_URLS"
 
-// URLs are those of the nodes; none where there is no cluster.
+// URLs returns the URLs of the nodes, the coordinator's first, or nil without a cluster.
 func URLs() []string {
 	urls := strings.FieldsFunc(os.Getenv(URLsVariable), func(r rune) bool { return r == ' ' || r == ',' })
 	if len(urls) < 2 {
@@ -26,7 +27,7 @@ func URLs() []string {
 	return urls
 }
 
-// Missing says what is needed, empty where nothing is missing.
+// Missing returns a message for tests that need a cluster. It is empty if there is one.
 func Missing() string {
 	if URLs() == nil {
 		return URLsVariable + " names no Citus cluster: set it to the URLs of its nodes, the coordinator's first"
@@ -34,7 +35,7 @@ func Missing() string {
 	return ""
 }
 
-// Version says which versions of Citus and PostgreSQL a node runs.
+// Version returns the versions of Citus and PostgreSQL of a node.
 func Version(ctx context.Context, server string) (version string, err error) {
 	err = scratchdb.On(ctx, server, func(conn *pgx.Conn) error {
 		const sql = `SELECT 'Citus ' || current_setting('citus.version') || ', PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1)`
@@ -43,24 +44,25 @@ func Version(ctx context.Context, server string) (version string, err error) {
 	return version, err
 }
 
-// Database is a database that all nodes have and that they know each other in.
+// Database is a database on all nodes, joined by Citus.
 type Database struct {
 	Name string
-	// URLs are those of the database on each node, the coordinator's first.
+	// URLs has the URL of the database on each node, the coordinator's first.
 	URLs []string
 
 	nodes   []*scratchdb.Database
 	between []*faultproxy.Proxy
 }
 
-// Create makes a database on the servers of all nodes, the coordinator's first. Its name begins
-// with prefix. [Database.Drop] removes it; where something fails, it is removed at once.
+// Create makes a database on all nodes. servers has the URLs of the nodes, the coordinator's first.
+// The name begins with prefix. The caller removes it with [Database.Drop]; after an error nothing
+// is left.
 func Create(ctx context.Context, servers []string, prefix string) (*Database, error) {
 	db, err := Copy(ctx, servers, scratchdb.Name(prefix), "template0")
 	if err != nil {
 		return nil, err
 	}
-	err = scratchdb.On(ctx, servers[0], func(conn *pgx.Conn) error { // unlocked where the connection ends
+	err = scratchdb.On(ctx, servers[0], func(conn *pgx.Conn) error { // the end of the connection unlocks
 		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(scratchdb.TemplateLock)); err != nil {
 			return err
 		}
@@ -72,9 +74,8 @@ func Create(ctx context.Context, servers []string, prefix string) (*Database, er
 	return db, nil
 }
 
-// Copy makes a database on all nodes as copies of a template that each of them has. A copy has the
-// OIDs of its template, and no node's name of a database: so the copies on all nodes are one
-// distributed database. Otherwise it is as [Create].
+// Copy is [Create] from a template that exists on every node. A copy keeps the OIDs of its template,
+// and Citus's metadata does not contain database names, so the copies are one distributed database.
 func Copy(ctx context.Context, servers []string, name, template string) (*Database, error) {
 	db := &Database{Name: name}
 	for _, server := range servers {
@@ -87,8 +88,8 @@ func Copy(ctx context.Context, servers []string, name, template string) (*Databa
 	return db, nil
 }
 
-// Join makes a database that is on all nodes, the coordinator's first, one of Citus. The nodes send their roles to
-// each other, and where those of two databases do so at once one of them fails: the caller holds
+// Join makes one Citus database of the databases on all nodes, the coordinator's first. The nodes
+// send their roles to each other, which fails for two databases at once. The caller must hold
 // [scratchdb.TemplateLock] on the coordinator.
 func Join(ctx context.Context, urls []string) error {
 	var nodes strings.Builder
@@ -109,8 +110,8 @@ func Join(ctx context.Context, urls []string) error {
 	return scratchdb.Exec(ctx, urls[0], nodes.String())
 }
 
-// Between starts a fault proxy before each worker, through which the nodes reach it from then on.
-// [Database.Drop] ends them.
+// Between starts a fault proxy in front of each worker, and makes the nodes connect through it.
+// [Database.Drop] ends the proxies.
 func (db *Database) Between(ctx context.Context) ([]*faultproxy.Proxy, error) {
 	for _, worker := range db.URLs[1:] {
 		proxy, err := faultproxy.New(worker)
@@ -136,8 +137,8 @@ func (db *Database) Between(ctx context.Context) ([]*faultproxy.Proxy, error) {
 	return db.between, nil
 }
 
-// Drop removes the database from every node, with two-phase commits that are half done: a
-// database that has one cannot be dropped.
+// Drop removes the database from every node. It first rolls back prepared transactions: Postgres does
+// not drop a database that has one.
 func (db *Database) Drop(ctx context.Context) error {
 	for _, proxy := range db.between {
 		proxy.Close()
@@ -149,7 +150,7 @@ func (db *Database) Drop(ctx context.Context) error {
 	return errs
 }
 
-// rollBackPrepared ends the two-phase commits of a node's database that are half done.
+// rollBackPrepared rolls back the prepared transactions of a node's database.
 func rollBackPrepared(ctx context.Context, at string) error {
 	return scratchdb.On(ctx, at, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, `SELECT gid FROM pg_prepared_xacts WHERE database = current_database()`)
@@ -158,7 +159,7 @@ func rollBackPrepared(ctx context.Context, at string) error {
 		}
 		gids, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		for _, gid := range gids {
-			_, _ = conn.Exec(ctx, "ROLLBACK PREPARED '"+strings.ReplaceAll(gid, "'", "''")+"'", pgx.QueryExecModeSimpleProtocol) // or somebody else has
+			_, _ = conn.Exec(ctx, "ROLLBACK PREPARED '"+strings.ReplaceAll(gid, "'", "''")+"'", pgx.QueryExecModeSimpleProtocol) // it may have ended meanwhile
 		}
 		return err
 	})

@@ -1,5 +1,5 @@
-// Package exit is how the programs of this repository end: their exit codes, the
-// errors that choose one, and what is written of them.
+// Package exit has the exit codes of this repository's programs, the errors that select one, and
+// the messages to the user.
 package exit
 
 import (
@@ -14,11 +14,11 @@ import (
 const (
 	OK          = 0   // all is well
 	Failed      = 1   // a problem was found, or the command failed
-	Misused     = 2   // the command line cannot be carried out
+	Misused     = 2   // usage error
 	Interrupted = 130 // Ctrl-C or SIGTERM
 )
 
-// UsageError is a command line that cannot be carried out. Nothing was done.
+// UsageError is the error of an invalid command line. Nothing was done.
 type UsageError struct{ Err error }
 
 // Error implements error.
@@ -35,10 +35,9 @@ func Usage(format string, args ...any) error {
 	return &UsageError{Err: fmt.Errorf(format, args...)}
 }
 
-// Report writes to out why a command failed, and returns the exit code. The code is
-// the one that the error brings along in a method ExitCode, [Interrupted] where ctx
-// has ended, or [Failed]. The command is named with its program, such as
-// "dedup migrate up".
+// Report writes the error of a command to out and returns the exit code: the result of the error's
+// method ExitCode if it has one, else [Interrupted] if ctx ended, else [Failed]. command begins with
+// the program, such as "dedup migrate up".
 func Report(ctx context.Context, out io.Writer, command string, err error) int {
 	program, _, _ := strings.Cut(command, " ")
 	code := codeOf(ctx, err)
@@ -46,7 +45,7 @@ func Report(ctx context.Context, out io.Writer, command string, err error) int {
 		_, _ = fmt.Fprintln(out, program+": interrupted")
 		return code
 	}
-	// Errors of the library dedup name it by themselves.
+	// Errors of the library already begin with "dedup: ".
 	_, _ = fmt.Fprintf(out, "%s: %s\n", program, strings.TrimPrefix(err.Error(), program+": "))
 	var usage *UsageError
 	if errors.As(err, &usage) {

@@ -15,11 +15,11 @@ import (
 	"github.com/tooldedup/dedup/internal/process"
 )
 
-// ErrMissing says that there is no Node.js, or no way to npm's packages.
+// ErrMissing is returned without Node.js or without access to npm's packages.
 var ErrMissing = errors.New("npm: missing")
 
-// Install installs what scripts/NAME names into .cache/NAME, and returns that folder. It
-// skips the test, and says why, where [Find] finds it missing.
+// Install installs the packages of scripts/NAME into .cache/NAME and returns that folder. If [Find]
+// returns [ErrMissing], it skips the test with the reason.
 func Install(t *testing.T, name string) (folder string) {
 	t.Helper()
 	folder, err := Find(name)
@@ -30,8 +30,8 @@ func Install(t *testing.T, name string) (folder string) {
 	return folder
 }
 
-// Find is [Install] for a test of which a part runs without the packages. The error is
-// [ErrMissing] where they cannot be had.
+// Find is [Install] for a test that can run partly without the packages. The error wraps [ErrMissing]
+// if they are not available.
 func Find(name string) (folder string, err error) {
 	installing.Lock() // two at the same time would break each other
 	defer installing.Unlock()
@@ -53,7 +53,7 @@ func Find(name string) (folder string, err error) {
 	return folder, nil
 }
 
-// missing is the exit code of scripts/npm-install where a test is to be skipped.
+// missing is the exit code of scripts/npm-install if the packages are not available.
 const missing = 3
 
 var installing sync.Mutex

@@ -74,10 +74,10 @@ func New(tb testing.TB, upstreamURL string, settings ...string) *Bouncer {
 	return b
 }
 
-// Start starts a PgBouncer in front of the server of upstreamURL, for all of its
-// databases, and returns once it takes connections. The settings are lines of its
-// configuration, such as "pool_mode = session", and come after those that are
-// always there, so that they win. The error is ErrAbsent when there is no program.
+// Start starts a PgBouncer in front of the server of upstreamURL, for all of its databases, and
+// returns once it accepts connections. The settings are lines of its configuration, such as
+// "pool_mode = session", and override the default ones. Without the program the error is
+// [ErrAbsent].
 func Start(ctx context.Context, upstreamURL string, settings ...string) (*Bouncer, error) {
 	program, env, err := process.Find("pgbouncer", os.Getenv("DEDUP_PGBOUNCER"))
 	if err != nil {

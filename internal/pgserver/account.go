@@ -16,8 +16,8 @@ type Account struct {
 	uid, gid uint32
 }
 
-// Unprivileged returns nil for an ordinary user. For root it returns the account
-// "postgres", which the packages of most distributions make, or else "nobody".
+// Unprivileged returns nil for an ordinary user. For root it returns the account "postgres", which
+// the packages of most distributions create, or else the account "nobody".
 func Unprivileged() (*Account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -49,8 +49,8 @@ func (a *Account) Own(paths ...string) error {
 	return nil
 }
 
-// attributes make a program run as the account, and in another process group, 0 for one of its own, so
-// that Ctrl-C in a terminal reaches us and not the server.
+// attributes make a program run as the account and in a process group; 0 makes a new group. Ctrl-C
+// in a terminal then reaches this process and not the server.
 func (a *Account) attributes(group int) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true, Pgid: group}
 	if a != nil {

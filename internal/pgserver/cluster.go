@@ -106,7 +106,7 @@ func (c *cluster) run(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// firstLaunch starts postgres on a port that nobody has, which it keeps.
+// firstLaunch starts postgres on a free port. The cluster keeps that port.
 func (c *cluster) firstLaunch(ctx context.Context) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -264,8 +264,7 @@ func (c *cluster) prepare(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// accountHint says which account ran a program that failed, where it is not
-// our own.
+// accountHint names the account that ran a failed program, if it is not this process's own.
 func (c *cluster) accountHint() string {
 	if c.account == nil {
 		return ""

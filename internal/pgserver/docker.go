@@ -39,8 +39,8 @@ const (
 	initdbArgs = "--no-sync --encoding=UTF8 --locale=C"
 )
 
-// container starts a container of [Image], where a daemon answers in time.
-// Testcontainers' own helper removes the container if this process dies.
+// container starts a container of [Image] if a daemon answers in time. Testcontainers' helper
+// removes the container if this process dies.
 func container(hosts []string) func(context.Context, *Options) (*Server, error) {
 	return func(ctx context.Context, opts *Options) (*Server, error) {
 		if err := pingDocker(ctx, hosts, pingWait); err != nil {
@@ -134,7 +134,7 @@ func pingDocker(ctx context.Context, hosts []string, wait time.Duration) error {
 		switch err := ping(ctx, host, wait); {
 		case err == nil:
 			return nil
-		case errors.Is(err, fs.ErrNotExist) && host != os.Getenv("DOCKER_HOST"): // no such socket, and nobody has named it
+		case errors.Is(err, fs.ErrNotExist) && host != os.Getenv("DOCKER_HOST"): // there is no such socket, and DOCKER_HOST does not name it
 		case errors.Is(err, context.DeadlineExceeded):
 			return errors.Join(append(errs, fmt.Errorf("the daemon at %s did not answer within %s: %w", host, wait, err))...)
 		default:

@@ -46,7 +46,7 @@ func TestPingDocker(t *testing.T) {
 	dead := "unix://" + filepath.Join(dir, "dead.sock")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: strings.TrimPrefix(dead, "unix://")})
 	require.NoError(t, err)
-	l.SetUnlinkOnClose(false) // the socket stays, and nobody listens
+	l.SetUnlinkOnClose(false) // the socket stays without a listener
 	require.NoError(t, l.Close())
 
 	t.Run("NoDaemon", func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestPingDocker(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = l.Close() })
 		hanging, ctx := "unix://"+path, overdue{t.Context(), make(chan struct{})}
-		go func() { // who is let in, and never answered
+		go func() { // accepts a connection and never answers
 			if conn, err := l.Accept(); err == nil {
 				t.Cleanup(func() { _ = conn.Close() })
 			}

@@ -41,8 +41,9 @@ func downloaded(repository, cache string) func(context.Context, *Options) (*Serv
 	}
 }
 
-// download downloads the programs into the folder dir of the cache. The library knows no context:
-// where ctx ends first, it is left to itself, and removes what it has made when it is done.
+// download downloads the programs into dir, a folder of the cache. embedded-postgres takes no
+// context. If ctx ends first, the download continues in the background and removes its files at the
+// end.
 func download(ctx context.Context, repository, cache, dir string) error {
 	if err := reach(ctx, repository); err != nil {
 		return fmt.Errorf("it cannot be reached: %w", err)
@@ -90,10 +91,10 @@ func reach(ctx context.Context, repository string) error {
 	return resp.Body.Close() // any answer will do
 }
 
-// unpack has embedded-postgres download and unpack its archive below the folder fresh, and returns where.
-// The library then runs initdb, with no way to stop in between, which fails for
-// root. We want the programs only, so initdb is made to refuse whoever runs it,
-// by an encoding that does not exist, and what counts is which programs are there.
+// unpack makes embedded-postgres download and unpack its archive below the folder fresh, and
+// returns the folder of the programs. After that the library always runs initdb, which fails for
+// root. Only the programs are needed here: an encoding that does not exist makes initdb fail for
+// every user, and unpack checks for the programs instead of the error.
 func unpack(repository, fresh string) (dir string, err error) {
 	dir = filepath.Join(fresh, "programs")
 	err = embeddedpostgres.NewDatabase(embeddedpostgres.DefaultConfig().

@@ -24,7 +24,8 @@ const (
 // there and fails. [Server.Source] leaves such ways out.
 var errAbsent = errors.New("not available")
 
-// A way takes a server or starts one. Its error says what was tried, and fix what would help.
+// A way takes a server or starts one. Its error tells what was tried, and fix tells the user what
+// would help.
 type way struct {
 	name  Way
 	start func(context.Context, *Options) (*Server, error)

@@ -11,14 +11,14 @@ import (
 const (
 	memoryDir = "/dev/shm"
 
-	// memoryRoom is what has to be free there: a server and its tests need a
-	// few hundred megabytes. Containers often have 64 MB in all.
+	// memoryRoom is the free space that memoryDir must have: a server and its tests need a few
+	// hundred megabytes. Containers often have only 64 MB.
 	memoryRoom = 2 << 30
 )
 
-// tempRoot returns the folder for temporary folders. Where the data need not be durable it is in
-// memory, unless TMPDIR says otherwise or there is little room: creating and dropping
-// databases makes and deletes hundreds of files, which took twenty times as long on ext4.
+// tempRoot returns the parent of temporary folders. If the data need not be durable, it is in
+// memory, unless TMPDIR is set or there is little room. Creating and dropping databases makes and
+// deletes hundreds of files, which took twenty times as long on ext4.
 func tempRoot(durable bool) string {
 	if !durable && os.Getenv("TMPDIR") == "" && hasRoom(memoryDir) {
 		return memoryDir
@@ -41,7 +41,7 @@ const watch = `trap '' QUIT; read _; kill -QUIT 0; for _ in 1 2 3 4 5 6 7 8 9 10
 // has called release.
 func startWatchdog(dir string) (group int, release func(), err error) {
 	dog := exec.Command("/bin/sh", "-c", watch, dir)
-	dog.Dir, dog.SysProcAttr = "/", (*Account)(nil).attributes(0) // who made the folder can remove it
+	dog.Dir, dog.SysProcAttr = "/", (*Account)(nil).attributes(0) // the account that made the folder can remove it
 	var leash io.WriteCloser
 	if leash, err = dog.StdinPipe(); err == nil {
 		err = dog.Start()

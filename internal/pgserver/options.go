@@ -26,8 +26,8 @@ type Options struct {
 	// max_connections, which is 300 where they do not say.
 	Settings map[string]string
 
-	// Private skips DEDUP_DATABASE_URL and Docker, for callers who need
-	// [Server.Kill] and [Server.Restart]. Default: all ways are tried.
+	// Private skips DEDUP_DATABASE_URL and Docker, for callers that need [Server.Kill] and
+	// [Server.Restart]. Default: all ways are tried.
 	Private bool
 
 	// BinDir is a folder with the programs initdb and postgres. When it is

@@ -14,9 +14,9 @@ var ErrNotPrivate = errors.New("the server is not private: start it with Options
 // A Server is a running PostgreSQL server. A private one can be killed and started again. Its methods may
 // be called from any goroutine.
 type Server struct {
-	// URL connects to a database of the server, "postgres" unless
-	// DEDUP_DATABASE_URL says otherwise, as a user who may create databases.
-	// Kill and Restart do not change it.
+	// URL connects to a database of the server, as a role that may create databases. The database
+	// is "postgres" unless DEDUP_DATABASE_URL names another. Kill and Restart do not change the
+	// URL.
 	URL string
 
 	// Source says on one line which way was taken, and which ways failed

@@ -12,14 +12,13 @@ import (
 // server come without pg_basebackup, as those that are downloaded do.
 var ErrNoBaseBackup = errors.New("pgserver: there is no pg_basebackup beside the server's programs; install those of the distribution, for example `apt-get install postgresql`")
 
-// StartStandby copies the server s and starts a hot standby on the copy, which
-// follows s under the given name: the one that synchronous_standby_names calls
-// it by. Of the options Durable and Settings count, and
-// max_connections must not be lower than that of s. The standby is a server of
-// its own, to be stopped like any other. Cancelling ctx ends the start.
+// StartStandby copies the server s and starts a hot standby on the copy. The standby follows s
+// under the given name, which synchronous_standby_names can use. Of the options only Durable and
+// Settings apply, and max_connections must not be lower than on s. Stop the standby like any other
+// server. If ctx ends, the start ends with it.
 //
-// It returns [ErrNotPrivate] if s is not private, [ErrNoBaseBackup] where the
-// copy cannot be made, and otherwise errors that hold what the programs wrote.
+// It returns [ErrNotPrivate] if s is not private, and [ErrNoBaseBackup] without pg_basebackup.
+// Other errors include the output of the programs.
 func (s *Server) StartStandby(ctx context.Context, name string, opts *Options) (*Server, error) {
 	if s.cluster == nil {
 		return nil, ErrNotPrivate

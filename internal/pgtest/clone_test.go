@@ -20,8 +20,7 @@ func TestCloneWaitsForTheTemplateToBeFree(t *testing.T) {
 	admin, err := process.connect()
 	require.NoError(t, err)
 
-	// untilWaiting returns when the server has begun to make the database, and waits for the
-	// connection to end.
+	// untilWaiting returns once the server waits for the connection while it makes the database.
 	untilWaiting := func(t *testing.T, name string) {
 		t.Helper()
 		for waits := false; !waits; {

@@ -21,8 +21,8 @@ const (
 	// startWait bounds the start of the server, a container's image included.
 	startWait = 10 * time.Minute
 
-	// sharedServer is the environment variable with the URL of the server that the tests of
-	// several processes share: that of the program below pgserver/share.
+	// sharedServer is the environment variable with the URL of a server that the tests of several
+	// processes share. The program in pgserver/share sets it.
 	sharedServer = "DEDUP_SHARED_SERVER"
 
 	// adminConns is the number of connections that create and drop databases.
@@ -58,7 +58,7 @@ func (c *cluster) open() {
 	c.opened = true
 }
 
-// close stops the server, if it has been started.
+// close stops the server if it was started.
 func (c *cluster) close(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

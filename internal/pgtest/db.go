@@ -26,9 +26,9 @@ type DB struct {
 	cluster *cluster
 }
 
-// New returns a new database with the project's migrations. It is dropped when
-// the test ends, together with any connections to it; see the package's comment
-// for failed tests. New fails the test if there is no server.
+// New returns a new database with the project's migrations. When the test ends, the database and
+// its connections are dropped; see the package's comment for failed tests. Without a server New
+// fails the test.
 func New(tb testing.TB) *DB {
 	tb.Helper()
 	return process.new(tb, true)
@@ -40,9 +40,8 @@ func NewEmpty(tb testing.TB) *DB {
 	return process.new(tb, false)
 }
 
-// Create is [New] for where there is no test: an Example. The caller drops the
-// database with [DB.Drop]. Cancelling ctx ends the creation, but not the start
-// of the server.
+// Create is [New] for an Example, which has no testing.TB. The caller drops the database with
+// [DB.Drop]. Cancelling ctx ends the creation, but not the start of the server.
 func Create(ctx context.Context) (*DB, error) {
 	return process.create(ctx, "example", true)
 }

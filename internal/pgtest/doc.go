@@ -1,11 +1,11 @@
-// Package pgtest gives every test a PostgreSQL database of its own, on the server
-// that package pgserver finds or starts.
+// Package pgtest gives every test a new PostgreSQL database, on the server that package pgserver
+// finds or starts.
 //
-// A package whose tests use it hands its tests over once:
+// A package that uses it runs its tests with Main:
 //
 //	func TestMain(m *testing.M) { pgtest.Main(m) }
 //
-// and a test then asks for a database, which carries the project's migrations:
+// A test then gets a database with the project's migrations:
 //
 //	func TestSomething(t *testing.T) {
 //		t.Parallel()
@@ -14,17 +14,14 @@
 //		// ...
 //	}
 //
-// The server is started by the first test that needs it and stopped by [Main].
-// The migrations run once, into a template, and each test's database is a copy of
-// it: made in ten milliseconds where the server keeps its data in memory, and in
-// up to a few hundred on a disk. All of this may be used by hundreds of parallel
-// tests, and by several test processes on one server at a time.
+// The first test that needs the server starts it, and [Main] stops it. The migrations run once, in a
+// template, and each test's database is a copy of it. A copy takes ten milliseconds if the server
+// keeps its data in memory, and up to a few hundred on a disk. Hundreds of parallel tests, and several
+// test processes, can share one server.
 //
-// A database is dropped when its test ends. That of a failed test is kept, and its
-// URL logged, if the server outlives the tests, that is if DEDUP_DATABASE_URL
-// names it; otherwise the log says how to keep it next time. Databases that were
-// kept, and those of test processes that were killed, are named dedup_test_...
+// When a test ends, its database is dropped. The database of a failed test is kept, and its URL is
+// logged, if DEDUP_DATABASE_URL names the server; otherwise the log tells how to keep it. Databases
+// that were kept, and those of killed test processes, are named dedup_test_...
 //
-// A test that needs a server and finds none fails, and says what to do. None is
-// ever skipped.
+// Without a server a test fails, and the error has a fix. No test is skipped.
 package pgtest

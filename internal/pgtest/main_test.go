@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
-// helperMode makes TestHelper do something, in a process of its own: what Main
-// does after the tests can only be seen from outside.
+// helperMode makes TestHelper run as a separate process: what Main writes after the tests can only
+// be seen from outside.
 const helperMode = "PGTEST_TEST_HELPER"
 
 //nolint:paralleltest // it is all that its process does

@@ -35,8 +35,8 @@ func (db *DB) Pool(tb testing.TB, opts ...func(*pgxpool.Config)) *pgxpool.Pool {
 	return pool
 }
 
-// Example returns a pool to a database as [Create] makes one, in which the statements were run. drop closes the one and drops
-// the other. An Example has nobody to tell of an error: both panic.
+// Example returns a pool to a new database, see [Create], after it ran the statements. drop closes
+// the pool and drops the database. An Example cannot report an error, so both panic.
 func Example(setup ...string) (pool *pgxpool.Pool, drop func()) {
 	must := func(err error) {
 		if err != nil {

@@ -1,6 +1,6 @@
-// Package process starts a worker, most often this program again as one of its hidden commands, and
-// talks to it in lines of JSON until it ends or is killed. It also finds programs of other projects, and
-// runs servers that end with this process.
+// Package process starts a worker process, often this program with a hidden command, and exchanges
+// lines of JSON with it. It also finds programs of other projects, and runs servers that end with
+// this process.
 package process
 
 import (
@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// Command says how a worker is started.
+// Command describes how to start a worker.
 type Command struct {
-	Program string // this one, where it is empty
+	Program string // default: this program
 	Args    []string
-	Env     []string  // beside the environment of this process
-	Stderr  io.Writer // os.Stderr, where it is nil
+	Env     []string  // added to this process's environment
+	Stderr  io.Writer // default: os.Stderr
 }
 
 // Process is a worker.
@@ -32,8 +32,8 @@ type Process struct {
 	writing sync.Mutex // guards in
 }
 
-// Start starts a worker, and sends it a first line unless that is nil. It calls receive with each
-// line that the worker writes, one after the other. A line that is no JSON ends the worker.
+// Start starts a worker and sends it hello, unless that is nil. It calls receive with each line of the
+// worker's output, one at a time. A line that is not JSON ends the worker.
 func Start[Line any](c Command, hello any, receive func(Line)) (p *Process, err error) {
 	if c.Program == "" {
 		if c.Program, err = os.Executable(); err != nil {
@@ -60,11 +60,11 @@ func Start[Line any](c Command, hello any, receive func(Line)) (p *Process, err 
 		for lines := json.NewDecoder(bufio.NewReader(out)); ; {
 			var line Line
 			if lines.Decode(&line) != nil {
-				break // the end, or a line that was cut
+				break // the end, or an invalid line
 			}
 			receive(line)
 		}
-		_ = p.cmd.Process.Kill() // it may have written nonsense and live
+		_ = p.cmd.Process.Kill() // after invalid output the worker may still run
 		p.err = p.cmd.Wait()
 	}()
 	if hello == nil {
@@ -84,10 +84,10 @@ func (p *Process) Send(line any) error {
 	return json.NewEncoder(p.in).Encode(line)
 }
 
-// Done is closed when the worker has ended and all its lines were received.
+// Done is closed when the worker ended and all its lines were received.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Ended reports whether it is.
+// Ended reports whether Done is closed.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.done:
@@ -97,7 +97,7 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Err says how the worker has ended: nil for an exit code of 0. Call it after Done.
+// Err returns the worker's error, nil for exit code 0. Call it after Done is closed.
 func (p *Process) Err() error { return p.err }
 
 // Signal sends the worker a signal.
@@ -109,7 +109,7 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Close ends the worker by the end of its input, and kills it where that takes longer than wait.
+// Close closes the worker's input, and kills the worker if it has not ended after wait.
 func (p *Process) Close(wait time.Duration) {
 	_ = p.in.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), wait)

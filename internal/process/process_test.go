@@ -18,7 +18,7 @@ import (
 // wait is longer than any of this takes.
 const wait = time.Minute
 
-// TestMain lets the test program be a worker that repeats what it reads.
+// TestMain lets the test program run as a worker that repeats its input.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
 		in := json.NewDecoder(os.Stdin)

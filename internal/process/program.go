@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// Find returns the path of another project's program, and what its environment has to have beside ours.
-// It is looked for in a folder, into which scripts/unpack may have unpacked its package, in PATH, and
-// where distributions put servers. No folder is "". The error wraps [exec.ErrNotFound].
+// Find returns the path of another project's program, and variables to add to its environment. It
+// searches folder, into which scripts/unpack may have unpacked the program's package, then PATH,
+// then the folders in which distributions install servers. An empty folder is skipped. The error
+// wraps [exec.ErrNotFound].
 func Find(program, folder string) (path string, env []string, err error) {
 	if folder != "" {
 		if folder, err = filepath.Abs(folder); err != nil {
@@ -32,13 +33,13 @@ func Find(program, folder string) (path string, env []string, err error) {
 	return "", nil, &exec.Error{Name: program, Err: exec.ErrNotFound}
 }
 
-// Tied runs a server under a shell that interrupts it when its own input ends: with a pipe for its input the
-// server does not outlive this process, however that ends.
+// Tied returns a command that runs a server under a shell. The shell interrupts the server when its
+// own input ends. If the input is a pipe of this process, the server does not outlive the process.
 func Tied(program string, args ...string) *exec.Cmd {
 	return exec.Command("/bin/sh", append([]string{"-c", `"$@" & read _; kill -INT $!; wait`, "sh", program}, args...)...)
 }
 
-// Checkout returns the folder with go.work that this process runs in, and "" where it runs in none.
+// Checkout returns the nearest parent folder with a go.work, or "".
 func Checkout() string {
 	dir, err := os.Getwd()
 	for ; err == nil; dir = filepath.Dir(dir) {

@@ -11,9 +11,8 @@ import (
 	"github.com/tooldedup/dedup/internal/process"
 )
 
-// Run runs promtool in a folder. It is looked for in the folder named by DEDUP_PROMTOOL, into
-// which its package may have been unpacked, and in PATH. Where it is missing, the test is
-// skipped.
+// Run runs promtool in a folder. It is searched in PATH and in the folder that DEDUP_PROMTOOL
+// names, into which its package may be unpacked. Without promtool the test is skipped.
 func Run(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	program, _, err := process.Find("promtool", os.Getenv("DEDUP_PROMTOOL"))

@@ -1,4 +1,4 @@
-// Package scratchdb makes databases that are thrown away, and the templates that they are copied from.
+// Package scratchdb makes temporary databases, and the templates that they are copied from.
 package scratchdb
 
 import (
@@ -31,7 +31,7 @@ func Create(ctx context.Context, server, prefix string) (*Database, error) {
 	return Copy(ctx, server, Name(prefix), "template0")
 }
 
-// Name returns a name that no other database has.
+// Name returns a new random name.
 func Name(prefix string) string { return prefix + strings.ToLower(rand.Text()[:12]) }
 
 // Copy makes a database as a copy of a template.
@@ -56,7 +56,7 @@ func URL(server, database string) (string, error) {
 	return u.String(), nil
 }
 
-// Drop removes the database, whoever is connected to it.
+// Drop removes the database and ends its connections.
 func (db *Database) Drop(ctx context.Context) error { return drop(ctx, db.server, db.Name) }
 
 func drop(ctx context.Context, server, name string) error {
@@ -66,15 +66,15 @@ func drop(ctx context.Context, server, name string) error {
 	return nil
 }
 
-// TemplateLock is the advisory lock under which a template is made. Advisory locks belong to a database: all
-// processes take it in the one that the server's URL names. The nodes of a Citus cluster join each other under it too.
+// TemplateLock is the advisory lock for making a template, and for joining the nodes of a Citus
+// cluster. Advisory locks belong to a database: all processes take it in that of the server's URL.
 const TemplateLock = 0x64656475705f7467 // "dedup_tg"
 
-// Template makes a database of this name on each of the servers that others are copied from, unless it is complete
-// on the first one. Half of one, left by a process that was killed, is thrown away. Once complete it is marked as a
-// template that nobody may connect to: CREATE DATABASE fails while someone is connected to its source.
+// Template makes a template database with this name on each of the servers, unless the one on the
+// first server is complete. It drops an incomplete one, which a killed process left behind. A
+// complete template allows no connections: CREATE DATABASE fails while its source has any.
 func Template(ctx context.Context, servers []string, name string, fill func(urls []string) error) error {
-	return On(ctx, servers[0], func(conn *pgx.Conn) error { // which unlocks where it ends
+	return On(ctx, servers[0], func(conn *pgx.Conn) error { // the end of the connection unlocks
 		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(TemplateLock)); err != nil {
 			return fmt.Errorf("waiting for the lock: %w", err)
 		}
@@ -125,7 +125,7 @@ func makeTemplate(ctx context.Context, servers []string, name string, fill func(
 	return nil
 }
 
-// Migrate applies the project's migrations where a configuration leads.
+// Migrate applies the project's migrations to a database.
 func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
 	db := stdlib.OpenDB(*config)
 	defer db.Close()
@@ -139,7 +139,7 @@ func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
 	return nil
 }
 
-// On does something on a connection of its own.
+// On opens a connection, calls do, and closes the connection.
 func On(ctx context.Context, at string, do func(*pgx.Conn) error) error {
 	conn, err := pgx.Connect(ctx, at)
 	if err != nil {
@@ -149,7 +149,7 @@ func On(ctx context.Context, at string, do func(*pgx.Conn) error) error {
 	return do(conn)
 }
 
-// Exec runs statements on a connection of their own.
+// Exec runs statements on a new connection.
 func Exec(ctx context.Context, at, sql string) error {
 	return On(ctx, at, func(conn *pgx.Conn) error {
 		return Patiently(ctx, func() error {

@@ -18,8 +18,8 @@ import (
 	"github.com/tooldedup/dedup/internal/pgserver"
 )
 
-// connsPerPackage is what the tests of one package take at most. go test runs as many packages
-// at once as there are processors.
+// connsPerPackage is the maximum number of connections of one package's tests. go test runs as many
+// packages at once as there are processors.
 const connsPerPackage = 150
 
 func main() {
