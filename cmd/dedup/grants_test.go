@@ -147,7 +147,8 @@ func commits(ctx context.Context, tx pgx.Tx) (string, error) {
 	return "", err
 }
 
-// grant has everything of the incident done by a role that has the GRANTs of the runbook, and a table of its own.
+// grant switches the incident to a role that has the GRANTs of the runbook and a table of its
+// application.
 func (i *incident) grant() {
 	i.t.Helper()
 	runbook, err := os.ReadFile("../../docs/operations.md")

@@ -23,8 +23,8 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// incident is a service with trouble, and an operator who has the command and nothing else.
-// Each test is a section of the runbook: what is wrong is found, explained and settled.
+// incident is a service in trouble, and an operator who has only the command. Each test is a
+// section of the runbook: the operator finds, explains and settles the fault.
 type incident struct {
 	t    *testing.T
 	db   *pgtest.DB
@@ -41,7 +41,7 @@ func newIncident(t *testing.T) *incident {
 	return &incident{t, db, pool, d}
 }
 
-// sweeps runs the service's Sweeper once, and it writes what was counted.
+// sweeps runs the service's Sweeper once. The Sweeper also records the counts.
 func (i *incident) sweeps() {
 	i.t.Helper()
 	s, err := dedup.NewSweeper(i.d, &dedup.SweeperOptions{RecordStats: true})
@@ -65,7 +65,7 @@ type line struct {
 	Fingerprint                                      string
 }
 
-// operator runs the command, requires its exit code, and reads what it writes.
+// operator runs the command, requires its exit code, and parses its output.
 func (i *incident) operator(code int, args ...string) (all []line) {
 	i.t.Helper()
 	cmd, out, errOut := program(i.t, append(args, "--json", "--database-url", i.db.URL)...)
@@ -124,7 +124,7 @@ func TestRunbookFindsTheRecord(t *testing.T) {
 	require.Regexp(t, "^acme import_row "+imported+"\n  state         done\n(?s:.+)\nacme add_note "+called+"\n  state         done\n", wrote[2])
 }
 
-// An effect has committed by itself.
+// An effect committed its transaction itself.
 func TestIncidentBrokenRecord(t *testing.T) {
 	t.Parallel()
 	i := newIncident(t)
@@ -215,7 +215,7 @@ func TestIncidentSweepStandsStill(t *testing.T) {
 	_ = cmd.Run()
 	require.Contains(t, out.String(), "sweep_behind")
 
-	i.sweeps() // somebody has started it again
+	i.sweeps() // the Sweeper runs again
 	require.Empty(t, i.operator(0, "attention"))
 	require.Equal(t, "expired", i.operator(0, "show", "acme", "refund", "order-1")[0].State)
 }

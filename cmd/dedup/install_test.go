@@ -23,8 +23,8 @@ const library = "github.com/tooldedup/dedup"
 // checkout is the repository's folder, seen from here.
 const checkout = "../.."
 
-// TestLongInstall: what users install and get works from a module proxy, where no
-// go.work and no folder beside is seen.
+// TestLongInstall installs and gets every released module from a module proxy, without go.work and
+// without the folders beside it.
 func TestLongInstall(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t)
@@ -36,7 +36,7 @@ func TestLongInstall(t *testing.T) {
 		require.Contains(t, output(t, exec.Command(filepath.Join(bin, "dedup"), "migrate", "print")), "CREATE TABLE IF NOT EXISTS tool_dedup (")
 	})
 
-	// An image FROM scratch has no dynamic linker.
+	// The program is static: an image FROM scratch has no dynamic linker.
 	t.Run("Image", func(t *testing.T) {
 		t.Parallel()
 		run, _ := p.command(t)
@@ -232,8 +232,8 @@ func (p *proxy) command(t *testing.T) (run func(args ...string) *exec.Cmd, cache
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(),
 			"GOWORK=off", "GOMODCACHE="+cache, "GOBIN="+filepath.Join(dir, "bin"),
-			// -modcacherw lets the test remove the cache. With -trimpath what is compiled
-			// does not depend on where the cache is, so a second run need not compile it.
+			// -modcacherw lets the test remove the cache. With -trimpath the result does not depend
+			// on the path of the cache, so a second run finds it in the build cache.
 			"GOFLAGS=-modcacherw -trimpath",
 			"GOPROXY=file://"+p.dir+",file://"+filepath.Join(p.modules, "cache", "download")+","+p.next,
 			"GOPRIVATE=", "GONOPROXY=none", "GOSUMDB=off",

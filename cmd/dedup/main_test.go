@@ -110,7 +110,7 @@ func TestCtrlC(t *testing.T) {
 	require.Equal(t, "dedup: interrupted\n", errOut.String())
 }
 
-// What the go command builds at the top and here is no file of the project's.
+// The programs that `go build` writes to the root and to this folder are ignored by git.
 func TestBuiltProgramIsIgnored(t *testing.T) {
 	t.Parallel()
 

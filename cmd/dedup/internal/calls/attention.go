@@ -12,20 +12,19 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-const attentionLong = `List what somebody has to look at, each with what to do:
+const attentionLong = `List everything that needs a person, each entry with the next step:
 
   broken     a record whose effect ended its own transaction
-  parked     an effect outside of the database that may have happened
-  twice      an effect outside of the database that happened more than once
-  open       an effect outside of the database without an answer for more than an hour
-  in_flight  an attempt at a younger one that takes longer than --older-than, or a
-             session at a call for as long: it holds an advisory lock, or has written
-             to tool_dedup
+  parked     an effect outside the database that may have happened
+  twice      an effect outside the database that happened more than once
+  open       an effect outside the database without an answer for more than an hour
+  in_flight  a younger effect whose attempt takes longer than --older-than; or a session
+             that holds a call's advisory lock, or has written to tool_dedup, for as long
   sweep      records that have been due for more than an hour
 
-Broken records are found among the latest 1,000 of the audit, attempts among the 2,000 oldest
-effects without an answer. Of a call in flight the server knows the session and the effect's
-last statement, and not the tool. The exit code is 1 when something is listed.`
+Broken records are searched in the latest 1,000 entries of the audit, and attempts in the 2,000
+oldest effects without an answer. For a call in flight the server knows the session and the
+effect's last statement, but not the tool. The exit code is 1 if anything is listed.`
 
 // Attention returns the command `dedup attention`.
 func Attention() *cobra.Command {
@@ -33,7 +32,7 @@ func Attention() *cobra.Command {
 	var olderThan time.Duration
 	cmd := q.Command(&cobra.Command{
 		Use:   "attention",
-		Short: "List what somebody has to look at, and what to do",
+		Short: "List everything that needs a person, with the next step",
 		Long:  attentionLong,
 		Example: `  dedup attention
   dedup attention --older-than 30s --json | jq -r .kind`,
@@ -45,7 +44,7 @@ func Attention() *cobra.Command {
 		return writeAttention(cmd, &q, db, a)
 	})
 	cli.AddDuration(cmd, &olderThan, "older-than", time.Minute, "how long a call may be in flight")
-	q.AddLimit(cmd, "how many of each kind are listed at most")
+	q.AddLimit(cmd, "maximum number of entries of each kind")
 	return cmd
 }
 
@@ -64,10 +63,10 @@ func writeAttention(cmd *cobra.Command, q *cli.Query, db *inspect.Database, a *i
 		}
 	}
 	if a.Missing != nil {
-		cmd.PrintErrf("Not looked at: %s. A table is missing; `dedup migrate check` says which.\n", strings.Join(a.Missing, ", "))
+		cmd.PrintErrf("Not checked: %s. A table is missing; `dedup migrate check` names it.\n", strings.Join(a.Missing, ", "))
 	}
 	if a.More != nil {
-		cmd.PrintErrf("There are more of %s than are listed.\n", strings.Join(a.More, ", "))
+		cmd.PrintErrf("There are more entries than are listed: %s.\n", strings.Join(a.More, ", "))
 	}
 	switch {
 	case a.Problem != nil:
@@ -76,7 +75,7 @@ func writeAttention(cmd *cobra.Command, q *cli.Query, db *inspect.Database, a *i
 		cmd.PrintErrln("Nothing needs attention.")
 		return nil
 	case len(a.Needs) == 1:
-		return errors.New("one thing needs attention")
+		return errors.New("1 entry needs attention")
 	}
-	return fmt.Errorf("%d things need attention", len(a.Needs))
+	return fmt.Errorf("%d entries need attention", len(a.Needs))
 }

@@ -35,7 +35,7 @@ func TestAttention(t *testing.T) {
 	b.doBroken(t, "broken")
 	got := b.dedup(t, "attention")
 	require.Equal(t, exit.Failed, got.code)
-	require.Equal(t, "dedup: one thing needs attention\n", got.errOut)
+	require.Equal(t, "dedup: 1 entry needs attention\n", got.errOut)
 	require.Regexp(t, `^broken: acme refund broken\n  since         .+\)\n  note          .+\n  do            find out what it did, repair that, then: dedup reset --reason … acme refund broken; if it happened, in place of that: dedup resolve --happened … --reason … acme refund broken\n$`, got.out)
 
 	b.exec(t, `INSERT INTO tool_effect (scope, tool, key, state, fence, tries, looked, fingerprint, created_at, changed_at, ref, twice)
@@ -55,7 +55,7 @@ func TestAttention(t *testing.T) {
 	require.NotContains(t, kinds(fine[needed](t, b, exit.Failed, "attention", "--older-than", "1h")), "in_flight ")
 	release()
 
-	// What has been dealt with is no longer listed.
+	// An entry that was dealt with is no longer listed.
 	require.Equal(t, exit.OK, b.dedup(t, "reset", "acme", "refund", "broken", "--reason", "repaired").code)
 	b.exec(t, `DELETE FROM tool_effect; UPDATE tool_dedup SET expires_at = now() + interval '1 hour'`)
 	require.Equal(t, exit.OK, b.dedup(t, "attention").code)
@@ -112,7 +112,7 @@ func TestAttentionLimits(t *testing.T) {
 	}
 	got := b.dedup(t, "attention", "--limit", "2")
 	require.Equal(t, exit.Failed, got.code)
-	require.Equal(t, "There are more of broken records than are listed.\ndedup: 2 things need attention\n", got.errOut)
+	require.Equal(t, "There are more entries than are listed: broken records.\ndedup: 2 entries need attention\n", got.errOut)
 
 	// Without the audit the others are looked at.
 	b.exec(t, `DROP TABLE tool_dedup_audit`)
@@ -120,7 +120,7 @@ func TestAttentionLimits(t *testing.T) {
 	got = b.dedup(t, "attention")
 	require.Equal(t, exit.Failed, got.code)
 	require.Contains(t, got.out, "sweep\n")
-	require.Contains(t, got.errOut, "Not looked at: broken records.")
+	require.Contains(t, got.errOut, "Not checked: broken records.")
 }
 
 // Nothing that is read here can be changed by it.

@@ -10,9 +10,9 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-const auditLong = `List what was done to calls by hand, and which records were broken, the latest first: resets,
-verdicts on effects outside of the database, and effects that ended their own transaction. Each
-line has who did it, the database's role, and why. --key wants --tool, and --tool wants --scope.`
+const auditLong = `List manual changes to calls, and broken records, latest first: resets, verdicts on effects
+outside the database, and effects that ended their own transaction. Each entry has the actor,
+the database role and the reason. --key requires --tool, and --tool requires --scope.`
 
 // Audit returns the command `dedup audit`.
 func Audit() *cobra.Command {
@@ -20,13 +20,13 @@ func Audit() *cobra.Command {
 	var f inspect.Filter
 	cmd := q.Command(&cobra.Command{
 		Use:   "audit",
-		Short: "List who freed records and resolved effects, and why",
+		Short: "List resets and verdicts, with their actor and reason",
 		Long:  auditLong,
 		Example: `  dedup audit --limit 20
   dedup audit --scope acme --tool refund --key order-7 --json`,
 		PreRunE: func(*cobra.Command, []string) error {
 			if f.Tool != "" && f.Scope == "" || f.Key != "" && f.Tool == "" {
-				return exit.Usage("--key wants --tool, and --tool wants --scope")
+				return exit.Usage("--key requires --tool, and --tool requires --scope")
 			}
 			return nil
 		},
@@ -35,7 +35,7 @@ func Audit() *cobra.Command {
 		if err != nil {
 			return cli.Explained(db, err)
 		}
-		return cli.WritePage(cmd, &q, page, cli.CommandLine("dedup audit", "scope", f.Scope, "tool", f.Tool, "key", f.Key), "Nothing is written down.", auditText)
+		return cli.WritePage(cmd, &q, page, cli.CommandLine("dedup audit", "scope", f.Scope, "tool", f.Tool, "key", f.Key), "The audit has no such entry.", auditText)
 	})
 	q.AddPage(cmd)
 	cmd.Flags().StringVar(&f.Scope, "scope", "", "`name` of the scope")

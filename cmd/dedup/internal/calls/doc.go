@@ -1,10 +1,9 @@
-// Package calls has the commands about calls: those that read and free records, list what needs
-// attention and what is counted, say what became of effects outside of the database, and derive
-// keys.
+// Package calls has the commands about calls. They read and reset records, list entries that need
+// attention, print counts, show and resolve effects outside the database, and derive keys.
 //
-// What they read comes from package inspect, and what it has for --json is stable: more fields may
-// come, none goes. The program has no tools of package external. It stores a verdict, and a process
-// that has the tool carries it out.
+// The data comes from package inspect. The fields for --json are stable: later versions may add
+// fields and never remove one. The program has no tools of package external. It stores a verdict,
+// and a process that has the tool carries it out.
 package calls
 
 import (

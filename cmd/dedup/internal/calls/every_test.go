@@ -47,14 +47,14 @@ func TestPages(t *testing.T) {
 				seen[name], after = true, e.Cursor
 			}
 			if size == 10 {
-				require.Contains(t, got.errOut, "There is more: "+more+" --after "+after+"\n")
+				require.Contains(t, got.errOut, "Next page: "+more+" --after "+after+"\n")
 			} else {
-				require.NotContains(t, got.errOut, "There is more")
+				require.NotContains(t, got.errOut, "Next page")
 			}
 		}
 		end := b.dedup(t, append(args, "--after", after)...)
 		require.Empty(t, end.out)
-		require.Contains(t, end.errOut, "There is no more.\n")
+		require.Contains(t, end.errOut, "There are no more entries.\n")
 		require.Equal(t, exit.Misused, b.dedup(t, append(args, "--after", "x y")...).code)
 		other := "audit"
 		if args[0] == other {

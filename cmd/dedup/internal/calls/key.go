@@ -13,12 +13,12 @@ import (
 	"github.com/tooldedup/dedup/internal/exit"
 )
 
-const keyLong = `Write the key that a call has whose caller derives it from what the operator knows too. It is
-what ` + "`dedup show`" + ` and ` + "`dedup reset`" + ` are given, and with --json its hash is beside it, as logs
-have it. No database is asked.
+const keyLong = `Derive the key of a call from values that the operator knows. Pass the key to ` + "`dedup show`" + `
+or ` + "`dedup reset`" + `. With --json the output also has its hash, as logs have it. The command
+needs no database.
 
-A key of NewKey is drawn, and cannot be derived: it is saved where the caller has saved it. Give
---at where the caller puts a time in front with TimedKey.`
+A key of NewKey is random and cannot be derived; look it up where the caller stored it. Use
+--at if the caller adds a time with TimedKey.`
 
 // Key returns the command `dedup key` and those below it, one for each kind of key.
 func Key() *cobra.Command {
@@ -51,9 +51,9 @@ func Key() *cobra.Command {
 			}
 			return dedup.KeyFromToolCallArgs(args[0], turn, args[2], json.RawMessage(args[3]), repeat)
 		})
-	withoutID.Flags().IntVar(&repeat, "repeat", 0, "how many equal calls the message has before this one")
+	withoutID.Flags().IntVar(&repeat, "repeat", 0, "number of equal calls earlier in the same message")
 	cmd := cli.Group(&cobra.Command{
-		Use: "key", Short: "Write the key of a call, as the library derives it", Long: keyLong,
+		Use: "key", Short: "Derive the key of a call, as the library does", Long: keyLong,
 		Example: `  dedup show acme import_row "$(dedup key intent import m 17)"`,
 	},
 		kind("intent PART…", "the key of an intent's names, as KeyFromIntent does", "dedup key intent invoice 2026-117 send", cobra.MinimumNArgs(1),
@@ -86,7 +86,7 @@ func turnOf(text string) (int, error) {
 	return turn, nil
 }
 
-// writtenKey is a key as --json writes it. Its fields are stable: more may come, none goes.
+// writtenKey is the output of --json. Its fields are stable: later versions only add fields.
 type writtenKey struct {
 	Key     string `json:"key"`
 	KeyHash string `json:"key_hash"`

@@ -13,21 +13,21 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-const listLong = `List the records of one tool in one scope, the greatest key first. Keys of NewKey and TimedKey
-begin with their time, so that the newest come first.
+const listLong = `List the records of one tool in one scope, in descending key order. Keys of NewKey and TimedKey
+begin with their time, so the newest come first.
 
-With --since they are listed by time, the newest first: how long the tool keeps its records is
-read from 100 of them, and records with another retention are not listed. --key-hash takes the
-hash of a log line, a span or an error.
+With --since the records are listed by time, newest first. The command reads the tool's
+retention from 100 of its records and does not list records with another retention. --key-hash
+takes the hash from a log line, a span or an error.
 
-With a --scope alone its tools are listed that have records, with a --tool alone its scopes,
-and with neither all scopes and tools. A call in flight has no record.
+With only --scope, the tools that have records are listed; with only --tool, the scopes; with
+neither, all scopes and tools. A call in flight has no record.
 
-With --outcome, --key-hash or --since at most 20,000 records are looked at for a page, and 1,000
-scopes with a --tool alone. Where there is more, the command that lists it is written to stderr.
-Results are not read.`
+With --outcome, --key-hash or --since a page is made of at most 20,000 records, and with only
+--tool of at most 1,000 scopes. If there are more, the command for the next page is written to
+stderr. Results are not read.`
 
-// listing is what the command line says.
+// listing has the flags of `dedup list`.
 type listing struct {
 	cli.Query
 	inspect.Filter
@@ -38,7 +38,7 @@ func List() *cobra.Command {
 	var l listing
 	cmd := l.Command(&cobra.Command{
 		Use:   "list [--scope SCOPE] [--tool TOOL]",
-		Short: "List the records of a tool, or which scopes and tools have records",
+		Short: "List the records of a tool, or the scopes and tools that have records",
 		Long:  listLong,
 		Example: `  dedup list --scope acme --tool refund --since 10m
   dedup list --scope acme --tool refund --key-hash d860c2f71020f5e9
@@ -51,7 +51,7 @@ func List() *cobra.Command {
 	cmd.Flags().StringVar(&l.Tool, "tool", "", "`name` of the tool")
 	cmd.Flags().StringVar(&l.Outcome, "outcome", "", "list only records with this `outcome`: "+strings.Join(inspect.Outcomes, ", "))
 	cmd.Flags().StringVar(&l.KeyHash, "key-hash", "", "list only records whose key has this `hash`")
-	cli.AddDuration(cmd, &l.Since, "since", 0, "list by time, and only what was created so long ago or later")
+	cli.AddDuration(cmd, &l.Since, "since", 0, "list by time, and only records created in this period")
 	_ = cmd.RegisterFlagCompletionFunc("outcome", cobra.FixedCompletions(inspect.Outcomes, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }
@@ -97,7 +97,7 @@ func (l *listing) run(cmd *cobra.Command, db *inspect.Database, _ []string) erro
 		for _, result := range kept {
 			lasting = append(lasting, inspect.Lasting(result))
 		}
-		cmd.PrintErrf("Listed are records whose result is kept for %s.\n", strings.Join(lasting, " or "))
+		cmd.PrintErrf("Only records whose result is kept for %s are listed.\n", strings.Join(lasting, " or "))
 	}
 	return cli.WritePage(cmd, &l.Query, page, command, "There is no such record.", recordText)
 }

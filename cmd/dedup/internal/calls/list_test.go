@@ -48,7 +48,7 @@ func TestList(t *testing.T) {
 	require.Len(t, refused, 1)
 	require.Equal(t, "k2", refused[0].Key)
 
-	// A record is found by the hash that logs have of its key, whatever the key is made of.
+	// --key-hash finds a record by the hash in a log, for every kind of key.
 	b.do(t, "größe, \\x41 and '")
 	for _, key := range []string{"k1", "it's k4", "größe, \\x41 and '"} {
 		found := fine[record](t, b, exit.OK, append(args, "--key-hash", dedup.KeyHash(key))...)
@@ -82,7 +82,7 @@ func TestListSearchesInPages(t *testing.T) {
 		first := b.dedup(t, c.args...)
 		require.Equal(t, exit.OK, first.code, first.errOut)
 		require.Empty(t, first.out)
-		_, after, ok := strings.Cut(strings.TrimSpace(first.errOut), "There is more: dedup "+strings.Join(c.args[:7], " ")+" --after ")
+		_, after, ok := strings.Cut(strings.TrimSpace(first.errOut), "Next page: dedup "+strings.Join(c.args[:7], " ")+" --after ")
 		require.True(t, ok, first.errOut)
 		var keys []string
 		for len(keys) < len(c.want) {
@@ -123,7 +123,7 @@ func TestListSince(t *testing.T) {
 		require.Equal(t, i+1, age)
 	}
 	got := b.dedup(t, append(args, "--limit", "1")...)
-	require.Regexp(t, `^Listed are records whose result is kept for 24 h\.\nThere is more: dedup list --scope acme --tool refund --since 2d --after \S+\n$`, got.errOut)
+	require.Regexp(t, `^Only records whose result is kept for 24 h are listed\.\nNext page: dedup list --scope acme --tool refund --since 2d --after \S+\n$`, got.errOut)
 	refused := fine[record](t, b, exit.OK, append(args, "--outcome", "refused")...)
 	require.Len(t, refused, 9)
 	require.Equal(t, outcome{exit.OK, "", "There is no such record.\n"}, b.dedup(t, "list", "--scope", "acme", "--tool", "other", "--since", "1h"))
@@ -157,14 +157,14 @@ func TestListTools(t *testing.T) {
 	require.Empty(t, list("--scope", "nobody"))
 
 	got := b.dedup(t, "list", "--tool", "refund", "--limit", "1")
-	cursor, ok := strings.CutPrefix(strings.TrimSpace(got.errOut), "There is more: dedup list --tool refund --after ")
+	cursor, ok := strings.CutPrefix(strings.TrimSpace(got.errOut), "Next page: dedup list --tool refund --after ")
 	require.True(t, ok, got.errOut)
 	require.Equal(t, "zeta refund\n", list("--tool", "refund", "--after", cursor))
 	page := fine[record](t, b, exit.OK, "list", "--scope", "acme", "--limit", "1")
 	require.Equal(t, "acme refund\n", list("--scope", "acme", "--after", page[0].Cursor))
 }
 
-// Newest first, where keys begin with their time.
+// Keys that begin with a time are listed newest first.
 func TestListOfTimedKeys(t *testing.T) {
 	t.Parallel()
 

@@ -40,7 +40,8 @@ type outside struct {
 	*bundle
 	tools *external.Tools
 	pay   *external.Handle[payment, receipt]
-	// keys are those of the attempts. The first attempt of every call loses its answer.
+	// keys receives the provider key of each attempt. The first attempt of every call loses its
+	// answer.
 	keys chan string
 }
 

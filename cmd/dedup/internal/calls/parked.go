@@ -11,16 +11,16 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-const parkedLong = `List the operations outside of the database that somebody has to look at, the oldest
-first: those that are parked, because they may have happened and only a person can say,
-and those that happened twice. The provider's key and its id, the ref, are what to search its
-books for. Nothing of the input is listed; the note may have the provider's words.
+const parkedLong = `List the operations outside the database that need a person, oldest first: those that are
+parked, because they may have happened and only a person can decide, and those that happened
+twice. Search the provider's books for the provider key and for the provider's id, the ref. The
+input is not listed; the note may quote the provider.
 
-With --open those are listed that have no answer and are not parked, of the age of
---older-than: what is accepted and not done, and what is tried without an answer.
-` + "`dedup resolve`" + ` takes these too, while no attempt is under way.
+With --open the operations are listed that have no answer and are not parked, if they are as old
+as --older-than. They are accepted and not done, or attempted without an answer. ` + "`dedup resolve`" + `
+takes these too, unless an attempt is in progress.
 
-Where there is more, the command that lists it is written to stderr.`
+If there are more, the command for the next page is written to stderr.`
 
 // Parked returns the command `dedup parked`.
 func Parked() *cobra.Command {
@@ -29,14 +29,14 @@ func Parked() *cobra.Command {
 	var olderThan time.Duration
 	cmd := q.Command(&cobra.Command{
 		Use:   "parked",
-		Short: "List the effects outside of the database that somebody has to look at",
+		Short: "List the effects outside the database that need a person",
 		Long:  parkedLong,
 		Example: `  dedup parked --database-url postgres://app:password@localhost:5432/mydb
   dedup parked --open --older-than 1h
   dedup parked --json | jq -r 'select(.state == "parked") | .provider_key'`,
 		PreRunE: func(*cobra.Command, []string) error {
 			if olderThan > 0 && !open {
-				return exit.Usage("--older-than goes with --open")
+				return exit.Usage("--older-than requires --open")
 			}
 			return nil
 		},
@@ -45,15 +45,15 @@ func Parked() *cobra.Command {
 		if err != nil {
 			return cli.Explained(db, err)
 		}
-		command, nothing := "dedup parked", "Nothing is parked, and nothing has happened twice."
+		command, nothing := "dedup parked", "No operation is parked or happened twice."
 		if open {
-			command, nothing = "dedup parked --open --older-than "+cmd.Flag("older-than").Value.String(), "Nothing is open."
+			command, nothing = "dedup parked --open --older-than "+cmd.Flag("older-than").Value.String(), "No operation is open."
 		}
 		return cli.WritePage(cmd, &q, page, command, nothing, operationText)
 	})
 	q.AddPage(cmd)
-	cmd.Flags().BoolVar(&open, "open", false, "list what has no answer and is not parked")
-	cli.AddDuration(cmd, &olderThan, "older-than", 0, "with --open: how old it is at least")
+	cmd.Flags().BoolVar(&open, "open", false, "list operations that have no answer and are not parked")
+	cli.AddDuration(cmd, &olderThan, "older-than", 0, "with --open: minimum age")
 	return cmd
 }
 

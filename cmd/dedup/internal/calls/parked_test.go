@@ -13,7 +13,7 @@ func TestParked(t *testing.T) {
 
 	b := setupOutside(t)
 	none := b.dedup(t, "parked")
-	require.Equal(t, outcome{exit.OK, "", "Nothing is parked, and nothing has happened twice.\n"}, none)
+	require.Equal(t, outcome{exit.OK, "", "No operation is parked or happened twice.\n"}, none)
 
 	op := b.park(t, "order-7")
 	require.Equal(t, <-b.keys, op.ProviderKey)
@@ -57,6 +57,6 @@ func TestParkedPrints(t *testing.T) {
 	// docs/external.md says how to take it off the list.
 	got := b.dedup(t, "resolve", "acme", "pay", "t", "--fence", "1", "--cleared", "--reason", "both are refunded")
 	require.Equal(t, exit.OK, got.code, got.errOut)
-	require.Equal(t, "stored: it is listed no longer\n", got.out)
+	require.Equal(t, "stored: it is no longer listed\n", got.out)
 	require.Len(t, b.parked(t), 1)
 }

@@ -14,22 +14,23 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-const resetLong = `Free a call's identity, so that its next call runs again: for a recorded answer that is wrong,
-and for a broken record. First make sure what the effect did, and undo it where it must not
-happen twice. Of a parked operation outside of the database say with ` + "`dedup resolve`" + ` what became
-of it: a record that is freed takes nothing back at the provider.
+const resetLong = `Delete a call's record, so that its next call runs again. Use it for a recorded answer that is
+wrong, and for a broken record. First find out what the effect did, and undo it if it must not
+happen twice. For a parked operation outside the database use ` + "`dedup resolve`" + `: deleting a
+record undoes nothing at the provider.
 
-The record is shown on stderr, and freed as it was read. With --created-at it is freed only
-where it is the one that was looked at: the time is that of ` + "`dedup show`" + `. Who did it and why
-is written to the audit in the same statement.
+The record is shown on stderr, and deleted only if it did not change since. With --created-at it
+is deleted only if it has that time, as ` + "`dedup show`" + ` writes it. The same statement writes the
+actor and the reason to the audit.
 
-The exit code is 1 where there is no record, where it is in flight, or another one.`
+The exit code is 1 if there is no such record, if its call is in flight, or if it is another
+record.`
 
-// freeing is what the command line says.
+// freeing has the flags of `dedup reset`.
 type freeing struct {
 	cli.Query
 	reason, actor string
-	lookedAt      time.Time // zero where --created-at is not given
+	lookedAt      time.Time // zero without --created-at
 }
 
 // Reset returns the command `dedup reset`.
@@ -43,12 +44,12 @@ func Reset() *cobra.Command {
 		Args:    cobra.ExactArgs(3),
 		PreRunE: func(*cobra.Command, []string) error {
 			if f.reason == "" {
-				return exit.Usage("why is it freed? Give a --reason")
+				return exit.Usage("give a --reason")
 			}
 			return nil
 		},
 	}, "call", f.run)
-	cmd.Flags().StringVar(&f.reason, "reason", "", "`text` that says why; kept in the audit")
+	cmd.Flags().StringVar(&f.reason, "reason", "", "`text` for the audit")
 	cmd.Flags().TimeVar(&f.lookedAt, "created-at", time.Time{}, []string{time.RFC3339Nano}, "`time` at which the record was created, as dedup show writes it")
 	cli.AddActor(cmd, &f.actor)
 	return cmd
@@ -67,21 +68,21 @@ func (f *freeing) run(cmd *cobra.Command, db *inspect.Database, args []string) e
 		return err
 	}
 	if !call.Audited {
-		cmd.PrintErrln("There is no table tool_dedup_audit: nothing says who freed it; `dedup migrate up` makes it.")
+		cmd.PrintErrln("The audit has no entry of this reset: there is no table tool_dedup_audit; `dedup migrate up` makes it.")
 	}
 	return f.Write(cmd, &freed{call.Scope, call.Tool, call.Key, call.CreatedAt, call.Audited}, []string{"freed: its next call runs"})
 }
 
-// free frees the record that was looked at, or says why not.
+// free deletes the record that was shown, or returns the reason why not.
 func (f *freeing) free(ctx context.Context, db *inspect.Database, c *inspect.Call) error {
 	name := inspect.Name(c.Scope, c.Tool, c.Key)
 	switch {
 	case c.State == string(dedup.StateInFlight):
-		return fmt.Errorf("%s is in flight: wait until it has ended", name)
+		return fmt.Errorf("%s is in flight; wait until it ends", name)
 	case c.CreatedAt.IsZero():
-		return fmt.Errorf("there is no record of %s: it has not run, or is forgotten", name)
+		return fmt.Errorf("there is no record of %s: it did not run, or the record was deleted", name)
 	case !f.lookedAt.IsZero() && !f.lookedAt.Equal(c.CreatedAt):
-		return fmt.Errorf("%s is another record by now: it was created at %s, and not at %s; look at it again with `dedup show`",
+		return fmt.Errorf("%s is another record now: it was created at %s, not at %s; look at it again with `dedup show`",
 			name, c.CreatedAt.Format(time.RFC3339Nano), f.lookedAt.UTC().Format(time.RFC3339Nano))
 	}
 	ctx, cancel := context.WithTimeout(ctx, db.Timeout)
@@ -89,16 +90,16 @@ func (f *freeing) free(ctx context.Context, db *inspect.Database, c *inspect.Cal
 	gone, err := db.D.Reset(ctx, c.Scope, c.Tool, c.Key, dedup.ResetOptions{Reason: f.reason, Actor: f.actor, CreatedAt: c.CreatedAt})
 	switch {
 	case errors.Is(err, dedup.ErrInFlight):
-		return fmt.Errorf("%s is in flight since a moment ago: wait until it has ended", name)
+		return fmt.Errorf("%s is in flight again; wait until it ends", name)
 	case err != nil && ctx.Err() != nil:
-		return fmt.Errorf("whether it is freed is not known; look with `dedup show`: %w", err)
+		return fmt.Errorf("it is not known whether the record was freed; look with `dedup show`: %w", err)
 	case err == nil && !gone:
-		return fmt.Errorf("%s has changed in this moment, and nothing is freed; look at it again with `dedup show`", name)
+		return fmt.Errorf("%s changed just now, and nothing was freed; look at it again with `dedup show`", name)
 	}
 	return err
 }
 
-// freed is what --json writes. Its fields are stable: more may come, none goes.
+// freed is the output of --json. Its fields are stable: later versions only add fields.
 type freed struct {
 	Scope     string    `json:"scope"`
 	Tool      string    `json:"tool"`

@@ -58,21 +58,21 @@ func TestResetRefused(t *testing.T) {
 	release := b.hold(t, "k")
 	fails("acme refund k is in flight")
 	release()
-	fails("is another record by now", "--created-at", "2026-05-03T09:12:44.102394Z")
+	fails("is another record now", "--created-at", "2026-05-03T09:12:44.102394Z")
 	require.Empty(t, fine[line](t, b, exit.OK, "audit"))
 
 	b.exec(t, `DROP TABLE tool_dedup_audit`)
 	got := b.dedup(t, "reset", "acme", "refund", "k", "--reason", "INC-42", "--json")
 	require.Equal(t, exit.OK, got.code, got.errOut)
 	require.Contains(t, got.out, `"audited":false`)
-	require.Contains(t, got.errOut, "There is no table tool_dedup_audit")
+	require.Contains(t, got.errOut, "there is no table tool_dedup_audit")
 }
 
 func TestAudit(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t, nil)
-	require.Equal(t, outcome{exit.OK, "", "Nothing is written down.\n"}, b.dedup(t, "audit"))
+	require.Equal(t, outcome{exit.OK, "", "The audit has no such entry.\n"}, b.dedup(t, "audit"))
 	b.exec(t, `INSERT INTO tool_dedup_audit (at, actor, role, action, scope, tool, key, outcome, created_at, reason)
 		SELECT now() + n * interval '1 microsecond', 'ada', 'app', 'reset', 's' || n % 2, 't', 'k' || n, 'done', now(), E'a\nb' FROM generate_series(1, 25) n`)
 	require.Len(t, fine[line](t, b, exit.OK, "audit", "--scope", "s1"), 13)
@@ -81,8 +81,8 @@ func TestAudit(t *testing.T) {
 	require.Regexp(t, `^s1 t k25\n  action        reset by ada as role app\n  at            .+\)\n  was           done of .+Z\n  reason        a b\n$`, got.out)
 }
 
-// A pooler that gives each transaction another server connection, and tracks no prepared
-// statements, is in nobody's way.
+// The commands work through a pooler that uses another server connection for each transaction and
+// tracks no prepared statements.
 func TestThroughPooler(t *testing.T) {
 	t.Parallel()
 

@@ -13,7 +13,7 @@ import (
 	"github.com/tooldedup/dedup/internal/exit"
 )
 
-// advance is what a process with the tool does.
+// advance lets a process that has the tool act once.
 func (b *outside) advance(t *testing.T, key string) external.Operation {
 	t.Helper()
 	op, err := b.tools.Advance(t.Context(), "acme", "pay", key)
@@ -26,9 +26,9 @@ func (b *outside) call(t *testing.T, key string) (dedup.Result[receipt], error) 
 	return b.pay.Do(t.Context(), dedup.Call{Scope: "acme", Key: key}, payment{"hunter2"})
 }
 
-// TestResolve gives each verdict by the command: it is stored and audited with who gave it, the
-// system's user where nobody is named, and carried out by a process with the tool. The tests of
-// package external hold what each verdict does.
+// TestResolve gives each verdict with the command. The verdict is stored, audited with its actor
+// (by default the system user), and carried out by a process that has the tool. The tests of
+// package external cover the effect of each verdict.
 func TestResolve(t *testing.T) {
 	t.Parallel()
 
@@ -81,7 +81,7 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 
 	b := setupOutside(t)
-	require.Equal(t, outcome{exit.OK, "", "Nothing is open.\n"}, b.dedup(t, "parked", "--open"))
+	require.Equal(t, outcome{exit.OK, "", "No operation is open.\n"}, b.dedup(t, "parked", "--open"))
 	b.exec(t, `INSERT INTO tool_effect (scope, tool, key, state, fence, tries, looked, fingerprint, created_at, changed_at, due_at, sent_until, note)
 		SELECT 'acme', 'pay', 'k' || n, 'running', n, 9, false, decode(repeat('07', 32), 'hex'), now() - n * interval '1 minute', now(), now(), now() - interval '1 minute', '403' FROM generate_series(1, 25) n`)
 	all := b.parked(t, "--open")
@@ -93,7 +93,8 @@ func TestOpen(t *testing.T) {
 	require.Equal(t, external.Done, b.advance(t, "k25").State)
 }
 
-// A verdict goes to the row that was looked at, and to no other. Where nothing is stored, the command says why.
+// A verdict applies only to the row that the operator looked at. If nothing is stored, the command
+// gives the reason.
 func TestResolveRefused(t *testing.T) {
 	t.Parallel()
 
@@ -120,26 +121,26 @@ func TestResolveRefused(t *testing.T) {
 	stale, missing := op, op
 	stale.Fence--
 	missing.Key = "order-8"
-	fails(stale, "acme pay order-7 has changed: its fence is ", "--never")
+	fails(stale, "acme pay order-7 changed: its fence is ", "--never")
 	fails(missing, "there is no operation acme pay order-8", "--never")
 	b.exec(t, `UPDATE tool_effect SET state = 'running', sent_until = now() + interval '1 hour'`)
 	fails(op, "acme pay order-7 is running", "--never")
 	b.exec(t, `UPDATE tool_effect SET state = 'parked'`)
 
-	// A verdict that waits for somebody else's transaction ends in time.
+	// A verdict that waits for another transaction's lock ends after --timeout.
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 	_, err = tx.Exec(t.Context(), `SELECT FROM tool_effect FOR UPDATE`)
 	require.NoError(t, err)
-	fails(op, "whether the verdict is stored is not known; look with `dedup parked`", "--refuse", "--timeout", "2s")
+	fails(op, "it is not known whether the verdict was stored; look with `dedup parked`", "--refuse", "--timeout", "2s")
 	for waits := true; waits; { // until the server has cancelled it
 		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waits))
 	}
 	require.NoError(t, tx.Rollback(t.Context()))
 
-	// A verdict that is stored stays: the second person is told who has decided, and the lists say so. It is replaced by
-	// --overrule alone.
+	// A stored verdict stays. A second person is told who decided, and the lists show it. Only
+	// --overrule replaces it.
 	require.Equal(t, exit.OK, b.resolve(t, op, "--happened", `{"id":"re_1"}`, "--actor", "ada").code)
 	stored := b.parked(t)[0]
 	const verdict = `happened \(ada: seen in the books, at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\), not carried out yet`
@@ -147,10 +148,10 @@ func TestResolveRefused(t *testing.T) {
 	for _, as := range []operation{op, stored} {
 		fails(as, "acme pay order-7 has a verdict: "+verdict, "--never", "--actor", "bob")
 	}
-	fails(op, "acme pay order-7 has changed", "--never", "--overrule") // as it was before the verdict
+	fails(op, "acme pay order-7 changed", "--never", "--overrule") // as it was before the verdict
 	require.Equal(t, exit.OK, b.resolve(t, stored, "--refuse", "--overrule", "--actor", "bob").code)
 	require.Equal(t, external.Done, b.advance(t, "order-7").State)
 	_, err = b.call(t, "order-7")
 	require.ErrorIs(t, err, dedup.ErrRefused)
-	fails(op, "acme pay order-7 is answered already", "--never")
+	fails(op, "acme pay order-7 already has an answer", "--never")
 }

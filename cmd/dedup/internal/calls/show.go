@@ -15,21 +15,21 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-const showLong = `Show what is known of one call: its record, who is at it, its operation outside of the
-database, and what was done to it by hand. The result is not shown without --result.
+const showLong = `Show one call: its record, the session that runs it, its operation outside the database, and the
+manual changes to it. The result is shown only with --result.
 
-What is in flight has no row. Its lock says so: the process of the server that holds it, since
-when its transaction is open, and who waits for it. What another role's transaction is about
-is shown to members of pg_read_all_stats only.
+A call in flight has no row. It is found by its advisory lock: the process of the server that
+holds it, the start of its transaction, and the sessions that wait for it. Only members of
+pg_read_all_stats see the transactions of other roles.
 
-With --claim-first the call is looked for as a process with Options.Order ClaimFirst does, by
-a claim that is rolled back; else nothing is written.
+With --claim-first the call is found as by a process with Options.Order ClaimFirst: with a claim
+that is rolled back. Without it nothing is written.
 
-With --key-hash the call is found by the hash of a log line, a span or an error, in place of its
-KEY: by its record, or by its operation outside of the database. The 200,000 greatest keys of the
-tool are looked at.
+With --key-hash the call is found by the hash from a log line, a span or an error instead of its
+KEY: by its record or by its operation outside the database, among the 200,000 greatest keys of
+the tool.
 
-A call that is not found did not run, or what it did was rolled back, or it is forgotten.`
+A call that is not found did not run, or its effect was rolled back, or its record was deleted.`
 
 // Show returns the command `dedup show`.
 func Show() *cobra.Command {
@@ -38,7 +38,7 @@ func Show() *cobra.Command {
 	var hash string
 	cmd := q.Command(&cobra.Command{
 		Use:   "show SCOPE TOOL (KEY | --key-hash HASH)",
-		Short: "Show what became of a call",
+		Short: "Show the state of a call",
 		Long:  showLong,
 		Example: `  dedup show acme refund order-7
   dedup show acme refund --key-hash d860c2f71020f5e9
@@ -47,7 +47,7 @@ func Show() *cobra.Command {
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			switch {
 			case (len(args) == 3) == (hash != ""):
-				return exit.Usage("which call? Give its KEY, or the --key-hash of it")
+				return exit.Usage("give the call's KEY or its --key-hash")
 			case hash != "" && !keyHash.MatchString(hash):
 				return notAHash
 			}
@@ -78,19 +78,19 @@ func Show() *cobra.Command {
 	return cmd
 }
 
-var notAHash = exit.Usage("--key-hash must be 16 hex digits, as the log has them")
+var notAHash = exit.Usage("--key-hash must be 16 hex digits, as in logs")
 
-// keyOf is the key that has a hash.
+// keyOf finds the key with the hash.
 func keyOf(ctx context.Context, db *inspect.Database, scope, tool, hash string) (string, error) {
 	key, found, all, err := db.Find(ctx, scope, tool, hash)
 	switch {
 	case err != nil:
 		return "", err
 	case !found && !all:
-		return "", fmt.Errorf("no key with this hash is among those that were looked at, and there are more: dedup list %s --key-hash %s",
+		return "", fmt.Errorf("no key with this hash was found among the greatest keys; search the others with: dedup list %s --key-hash %s",
 			"--scope "+inspect.Word(scope)+" --tool "+inspect.Word(tool), hash)
 	case !found:
-		return "", errors.New("no call of this tool in this scope has a key with this hash: it did not run, or what it did was rolled back, or it is forgotten")
+		return "", errors.New("no call of this tool in this scope has a key with this hash: it did not run, or its effect was rolled back, or its record was deleted")
 	}
 	return key, nil
 }
@@ -98,7 +98,7 @@ func keyOf(ctx context.Context, db *inspect.Database, scope, tool, hash string) 
 func writeCall(out io.Writer, c *inspect.Call) error {
 	text := []string{inspect.Name(c.Scope, c.Tool, c.Key), "state", c.State}
 	if c.State == string(dedup.StateNotFound) && c.Operation == nil {
-		text = append(text, "which means", "no call with exactly these names is recorded: it did not run, or what it did was rolled back, or it is forgotten")
+		text = append(text, "which means", "no call with exactly these names is recorded: it did not run, or its effect was rolled back, or its record was deleted")
 	}
 	if !c.CreatedAt.IsZero() {
 		text = append(text,
@@ -124,7 +124,7 @@ func writeCall(out io.Writer, c *inspect.Call) error {
 		return err
 	}
 	text = operationText(c.Operation)
-	text[0] = "outside of the database: " + text[0]
+	text[0] = "outside the database: " + text[0]
 	return cli.WriteText(out, text)
 }
 

@@ -41,7 +41,7 @@ func TestShow(t *testing.T) {
 	b := setup(t, nil)
 	got := b.dedup(t, "show", "acme", "refund", "k")
 	require.Equal(t, exit.OK, got.code)
-	require.Regexp(t, `^acme refund k\n  state         not found\n  which means   no call .+ did not run.+ forgotten\n$`, got.out)
+	require.Regexp(t, `^acme refund k\n  state         not found\n  which means   no call .+ did not run.+ deleted\n$`, got.out)
 
 	created := b.do(t, "k").CreatedAt
 	k := b.show(t, "k")
@@ -68,7 +68,7 @@ func TestShow(t *testing.T) {
 	b.exec(t, `INSERT INTO tool_effect (scope, tool, key, state, fence, tries, looked, fingerprint, created_at, changed_at)
 		VALUES ('acme', 'refund', 'out', 'parked', 1, 0, false, '', now(), now())`)
 	require.Equal(t, "parked", b.show(t, "out").Operation.State)
-	require.Contains(t, b.dedup(t, "show", "acme", "refund", "out").out, "\noutside of the database: acme refund out\n  state         parked since ")
+	require.Contains(t, b.dedup(t, "show", "acme", "refund", "out").out, "\noutside the database: acme refund out\n  state         parked since ")
 
 	for _, key := range []string{"k", "out"} {
 		lines := fine[known](t, b, exit.OK, "show", "acme", "refund", "--key-hash", dedup.KeyHash(key))
@@ -76,13 +76,13 @@ func TestShow(t *testing.T) {
 	}
 	got = b.dedup(t, "show", "acme", "refund", "--key-hash", dedup.KeyHash("none"))
 	require.Equal(t, exit.Failed, got.code)
-	require.Contains(t, got.errOut, "or it is forgotten")
+	require.Contains(t, got.errOut, "or its record was deleted")
 
 	b.exec(t, `DROP TABLE tool_effect, tool_dedup_audit`)
 	require.Equal(t, "done", b.show(t, "k").State, "without the other tables")
 }
 
-// What is in flight has no row. Its lock says who is at it, and who waits.
+// A call in flight has no row. Its advisory lock shows its session and the sessions that wait.
 func TestShowInFlight(t *testing.T) {
 	t.Parallel()
 

@@ -11,9 +11,9 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-const statsLong = `Say how many calls each tool had, how many of them were duplicates, and how long they took, as
-Sweepers with RecordStats have recorded it. They keep 14 days. A process records once in its
-Sweeper's Interval: what is younger is not in it.`
+const statsLong = `Print for each tool the number of calls, the number of duplicates among them, and their duration,
+as recorded by Sweepers with RecordStats. They keep 14 days. A process records once per Interval
+of its Sweeper, so the latest calls may be missing.`
 
 // Stats returns the command `dedup stats`.
 func Stats() *cobra.Command {
@@ -22,7 +22,7 @@ func Stats() *cobra.Command {
 	var by string
 	cmd := q.Command(&cobra.Command{
 		Use:   "stats",
-		Short: "Say how many calls of each tool were duplicates",
+		Short: "Print the calls and duplicates of each tool",
 		Long:  statsLong,
 		Example: `  dedup stats --since 1h
   dedup stats --by outcome --json | jq 'select(.outcome == "unknown")'`,
@@ -41,7 +41,7 @@ func Stats() *cobra.Command {
 			return cli.Explained(db, err)
 		}
 		if len(recorded) == 0 {
-			cmd.PrintErrf("Nothing was recorded in the last %s. Sweepers with RecordStats record.\n", inspect.Lasting(since))
+			cmd.PrintErrf("No counts were recorded in the last %s. A Sweeper with RecordStats records them.\n", inspect.Lasting(since))
 		}
 		for _, c := range inspect.Tally(recorded, by == "outcome") {
 			if err := q.Write(cmd, &c, countText(&c)); err != nil {

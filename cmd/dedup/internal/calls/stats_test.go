@@ -54,5 +54,5 @@ func TestStats(t *testing.T) {
 	require.Equal(t, []any{"refund", "executed", int64(60)}, []any{all[0].Tool, all[0].Outcome, all[0].Calls})
 	require.Contains(t, b.dedup(t, "stats", "--by", "outcome").out, "refund: unknown\n  calls         5\n")
 
-	require.Contains(t, b.dedup(t, "stats", "--since", "10m").errOut, "Nothing was recorded in the last 10 min.")
+	require.Contains(t, b.dedup(t, "stats", "--since", "10m").errOut, "No counts were recorded in the last 10 min.")
 }

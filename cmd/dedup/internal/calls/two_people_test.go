@@ -22,7 +22,7 @@ import (
 type desk struct {
 	*bundle
 	t       *testing.T
-	command *external.Tools // looks; it has no tool
+	command *external.Tools // reads and decides; has no tool
 	console http.Handler
 
 	mu    sync.Mutex
@@ -59,7 +59,7 @@ func (d *desk) restart() (*external.Tools, *external.Handle[payment, receipt]) {
 	})
 }
 
-// park makes a call that did not happen, and nobody knows.
+// park parks a call that did not happen.
 func (d *desk) park(key string) {
 	d.t.Helper()
 	tools, h := d.restart()
@@ -68,7 +68,7 @@ func (d *desk) park(key string) {
 	require.NoError(d.t, tools.Close(d.t.Context()))
 }
 
-// advance has a process that was just started do what is due.
+// advance lets a newly started process act on the due operation.
 func (d *desk) advance(key string) {
 	d.t.Helper()
 	tools, _ := d.restart()
@@ -88,8 +88,8 @@ type person struct {
 	d         *desk
 	name, key string
 	console   bool
-	// says is what this person says when the books are empty. An overruling one looks again
-	// where that is refused.
+	// says is this person's verdict if the provider's books are empty. If a verdict that overrules
+	// is refused, the person looks again.
 	says string
 
 	fence int64
@@ -220,7 +220,7 @@ func TestTwoPeople(t *testing.T) {
 	all.Wait()
 }
 
-// Two people at the same moment, who have both looked: one verdict is stored, unless one
+// Two people look and then decide at the same moment. One verdict is stored, unless one of them
 // overrules the other.
 func TestTwoPeopleAtOnce(t *testing.T) {
 	t.Parallel()
@@ -257,7 +257,7 @@ func TestTwoPeopleAtOnce(t *testing.T) {
 	}
 }
 
-// ended has a process carry out what is left, and counts.
+// ended lets a process carry out the rest, and counts the effects.
 func (d *desk) ended(key string, stored int) {
 	d.t.Helper()
 	d.advance(key)

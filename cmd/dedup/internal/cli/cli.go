@@ -1,5 +1,5 @@
-// Package cli is what the commands of the program dedup have in common: the
-// root command, groups of commands, the database that a command asks, and how entries are written.
+// Package cli has the parts that the commands of the program dedup share: the root command, groups
+// of commands, the connection to a database, and the output of entries.
 package cli
 
 import (
@@ -17,24 +17,20 @@ const long = `dedup is the companion of the Go library github.com/tooldedup/dedu
 write tools run once however often they are called.
 
 A program that uses the library needs the table tool_dedup in its database, which
-"dedup migrate up" creates. "dedup attention" lists what somebody has to look at.
+"dedup migrate up" creates. "dedup attention" lists everything that needs a person.
 
-Databases are named by --database-url or by the environment variable
-DATABASE_URL, such as postgres://user:password@localhost:5432/mydb.
+Name the database with --database-url or with the environment variable DATABASE_URL,
+such as postgres://user:password@localhost:5432/mydb.
 
-The exit code is 0 when all is well, also where nothing is found that is asked for,
-1 when a problem was found or the command failed, 2 for a command line that cannot
-be carried out, and 130 after Ctrl-C.`
+The exit code is 0 if all is well, even if nothing is found; 1 if a problem was found
+or the command failed; 2 for a usage error; and 130 after Ctrl-C.`
 
-// Streams are where commands write: what they were asked for to Out, all else
-// to Err.
+// Streams are the outputs of a command: Out for the requested data, Err for everything else.
 type Streams struct{ Out, Err io.Writer }
 
-// Run runs the program with the given commands and returns its exit code.
-// Errors are written to streams.Err. What fails before a command runs is a command line that
-// cannot be carried out. When ctx ends, the command stops what it
-// is doing, which rolls an open transaction back, and the program is
-// interrupted. [exit.Report] chooses the code of an error.
+// Run runs the program with the given commands and returns its exit code. It writes errors to
+// streams.Err. An error before a command runs is a usage error. If ctx ends, the command stops,
+// which rolls back an open transaction. [exit.Report] chooses the exit code of an error.
 func Run(ctx context.Context, args []string, streams Streams, commands ...*cobra.Command) int {
 	root := &cobra.Command{
 		Use:           "dedup",
@@ -68,7 +64,7 @@ func Run(ctx context.Context, args []string, streams Streams, commands ...*cobra
 	return exit.Report(ctx, streams.Err, cmd.CommandPath(), err)
 }
 
-// marked has a command and those below it say that they run.
+// marked makes a command and its subcommands set runs when they run.
 func marked(cmd *cobra.Command, runs *bool) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -81,16 +77,16 @@ func marked(cmd *cobra.Command, runs *bool) {
 	}
 }
 
-// Group makes cmd a command that does nothing by itself: it wants one of its subcommands.
+// Group makes cmd a command that requires one of its subcommands.
 func Group(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
 	cmd.AddCommand(subcommands...)
 	cmd.Args, cmd.RunE = cobra.NoArgs, choose
 	return cmd
 }
 
-func choose(*cobra.Command, []string) error { return exit.Usage("which command?") }
+func choose(*cobra.Command, []string) error { return exit.Usage("give a command") }
 
-// version is that of the module, as the go command recorded it.
+// version returns the module's version, as the go command recorded it.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {

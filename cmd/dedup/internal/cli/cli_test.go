@@ -13,7 +13,7 @@ import (
 	"github.com/tooldedup/dedup/internal/exit"
 )
 
-// run runs the program with a few commands and returns what it wrote.
+// run runs the program with a few commands and returns its exit code and output.
 func run(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	command := func(name string, fn func(*cobra.Command) error) *cobra.Command {
 		return &cobra.Command{
@@ -61,9 +61,9 @@ func TestRun(t *testing.T) {
 		{"InterruptedTooLate", ended, []string{"group", "fine"}, exit.OK, "done\n", ""},
 		{"Argument", nil, []string{"group", "fine", "x"}, exit.Misused, "", "dedup: unknown command \"x\" for \"dedup group fine\"\nRun `dedup group fine --help` for help.\n"},
 		{"Flag", nil, []string{"group", "fine", "--x"}, exit.Misused, "", "dedup: unknown flag: --x\nRun `dedup group fine --help` for help.\n"},
-		{"NoCommand", nil, []string{}, exit.Misused, "", "dedup: which command?\nRun `dedup --help` for help.\n"},
+		{"NoCommand", nil, []string{}, exit.Misused, "", "dedup: give a command\nRun `dedup --help` for help.\n"},
 		{"UnknownCommand", nil, []string{"grop"}, exit.Misused, "", "dedup: unknown command \"grop\" for \"dedup\"\n\nDid you mean this?\n\tgroup\n\nRun `dedup --help` for help.\n"},
-		{"NoSubcommand", nil, []string{"group"}, exit.Misused, "", "dedup: which command?\nRun `dedup group --help` for help.\n"},
+		{"NoSubcommand", nil, []string{"group"}, exit.Misused, "", "dedup: give a command\nRun `dedup group --help` for help.\n"},
 		{"UnknownSubcommand", nil, []string{"group", "xyzzy"}, exit.Misused, "", "dedup: unknown command \"xyzzy\" for \"dedup group\"\nRun `dedup group --help` for help.\n"},
 	}
 	for _, tc := range tests {

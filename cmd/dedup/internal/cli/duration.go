@@ -11,7 +11,7 @@ import (
 
 const day = 24 * time.Hour
 
-// AddDuration adds a flag of a duration, which is not negative and may begin with days: 7d, 1d12h, 30s.
+// AddDuration adds a flag for a duration. It must not be negative and may begin with days: 7d, 1d12h, 30s.
 func AddDuration(cmd *cobra.Command, d *time.Duration, name string, value time.Duration, usage string) {
 	*d = value
 	cmd.Flags().Var((*duration)(d), name, usage+"; 30s, 5m, 2h, 7d")
@@ -41,7 +41,7 @@ func (d *duration) Set(text string) error {
 	}
 	of, err := time.ParseDuration(text)
 	if err != nil || of < 0 {
-		return errors.New("it is no duration such as 30s, 5m, 2h or 7d")
+		return errors.New("give a duration such as 30s, 5m, 2h or 7d")
 	}
 	*d = duration(of)
 	return nil

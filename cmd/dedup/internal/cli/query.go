@@ -20,7 +20,7 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-// Query is what the command line of a command says that asks a database.
+// Query has the flags of a command that reads a database.
 type Query struct {
 	Target
 	Timeout time.Duration // of each statement
@@ -30,11 +30,11 @@ type Query struct {
 	After string
 }
 
-// Asks is what a command does with the database that it asks.
+// Asks runs a command on the database.
 type Asks func(cmd *cobra.Command, db *inspect.Database, args []string) error
 
-// Command has cmd ask the database that its command line names. What PreRunE says of the command line is
-// said before. of is what --json writes as a line, empty for a command without.
+// Command makes cmd run on the database that its flags name. PreRunE checks the flags first. of names
+// an entry of the output for the usage of --json; if it is empty, the command has no --json.
 func (q *Query) Command(cmd *cobra.Command, of string, run Asks) *cobra.Command {
 	if cmd.Args == nil {
 		cmd.Args = cobra.NoArgs
@@ -49,10 +49,10 @@ func (q *Query) Command(cmd *cobra.Command, of string, run Asks) *cobra.Command 
 	return cmd
 }
 
-// AddFlags adds the flags that name the database, and --json where it has a usage.
+// AddFlags adds the flags that name the database, and --json if it has a usage.
 func (q *Query) AddFlags(cmd *cobra.Command, usageOfJSON string) {
 	q.Target.AddFlags(cmd)
-	AddDuration(cmd, &q.Timeout, "timeout", 5*time.Second, "how long one statement may take")
+	AddDuration(cmd, &q.Timeout, "timeout", 5*time.Second, "maximum duration of one statement")
 	if usageOfJSON != "" {
 		cmd.Flags().BoolVar(&q.JSON, "json", false, usageOfJSON)
 	}
@@ -65,21 +65,20 @@ func (q *Query) AddLimit(cmd *cobra.Command, usage string) {
 
 // AddPage adds the flags that name a page.
 func (q *Query) AddPage(cmd *cobra.Command) {
-	q.AddLimit(cmd, "how many are listed at most")
-	cmd.Flags().StringVar(&q.After, "after", "", "list what comes after the entry with this `cursor`, which --json writes for each")
+	q.AddLimit(cmd, "maximum number of entries")
+	cmd.Flags().StringVar(&q.After, "after", "", "list the entries after this `cursor`, which --json writes for each entry")
 }
 
-// AddActor adds the flag that names who acts, which is the system's user where it is not
-// given.
+// AddActor adds the flag --actor, the name for the audit. Default: the system user.
 func AddActor(cmd *cobra.Command, actor *string) {
 	var name string
 	if who, err := user.Current(); err == nil {
 		name = who.Username
 	}
-	cmd.Flags().StringVar(actor, "actor", name, "`name` of who does it, for the audit")
+	cmd.Flags().StringVar(actor, "actor", name, "`name` of the person, for the audit")
 }
 
-// Pool makes a pool of so many connections, with the exec mode of the URL where mode is zero. The error is an
+// Pool makes a pool of connections. Mode 0 keeps the exec mode of the URL. The error is an
 // [*exit.UsageError].
 func (q *Query) Pool(cmd *cobra.Command, connections int32, mode pgx.QueryExecMode) (*pgxpool.Pool, error) {
 	switch {
@@ -125,8 +124,8 @@ func (q *Query) with(cmd *cobra.Command, fn func(db *inspect.Database) error) er
 	return fn(db)
 }
 
-// Explained says what to do about an error of reading: a name that no call has, a table that is not
-// there, or may not be read.
+// Explained adds the next step to an error of reading: an invalid name, a missing table, or a missing
+// privilege.
 func Explained(db *inspect.Database, err error) error {
 	const insufficientPrivilege = "42501"
 	server, ok := errors.AsType[*pgconn.PgError](err)
@@ -136,11 +135,12 @@ func Explained(db *inspect.Database, err error) error {
 	case errors.Is(err, inspect.ErrCursor):
 		return exit.Usage("--after: %w", err)
 	case inspect.IsMissing(err):
-		return fmt.Errorf("%w; `dedup migrate up` makes what is missing, and `dedup migrate check` names it", err)
+		return fmt.Errorf("%w; `dedup migrate up` makes the missing table", err)
 	case ok && server.Code == insufficientPrivilege:
-		// What the library says of its own privileges is left out: to read takes fewer.
+		// The library's own hint is left out: it asks for the privileges of a call, and reading
+		// needs fewer.
 		schema, role := pgx.Identifier{db.D.Options().Schema}.Sanitize(), pgx.Identifier{db.D.Pool().Config().ConnConfig.User}.Sanitize()
-		return fmt.Errorf("%s (SQLSTATE %s); the owner of the tables may let it be read, or grant SELECT on single tables: "+
+		return fmt.Errorf("%s (SQLSTATE %s); as the owner of the tables grant SELECT on them: "+
 			"GRANT USAGE ON SCHEMA %[3]s TO %[4]s; GRANT SELECT ON ALL TABLES IN SCHEMA %[3]s TO %[4]s", server.Message, server.Code, schema, role)
 	}
 	return err

@@ -12,13 +12,13 @@ import (
 	"github.com/tooldedup/dedup/internal/exit"
 )
 
-// urlVariable names the database where --database-url does not.
+// urlVariable is the environment variable with the URL, used without --database-url.
 const urlVariable = "DATABASE_URL"
 
-// connectWait bounds connecting where the URL names no connect_timeout.
+// connectWait bounds connecting if the URL has no connect_timeout.
 const connectWait = 10 * time.Second
 
-// Target is the database and the schema that a command line names.
+// Target is the database and the schema of a command.
 type Target struct{ URL, Schema string }
 
 // AddFlags adds the flags that name the target to a command and those below it.
@@ -28,12 +28,12 @@ func (t *Target) AddFlags(cmd *cobra.Command) {
 	set.StringVar(&t.Schema, "schema", "public", "`name` of the schema that holds the table; a search_path in the URL does not matter")
 }
 
-// Config is how a command makes a pool of connections to the target. The error is an
+// Config returns the configuration of a pool of connections to the target. The error is an
 // [*exit.UsageError].
 func (t *Target) Config(command string) (*pgxpool.Config, error) {
 	url := cmp.Or(t.URL, os.Getenv(urlVariable))
 	if url == "" {
-		return nil, exit.Usage("which database? Give --database-url or set %s", urlVariable)
+		return nil, exit.Usage("give --database-url or set %s", urlVariable)
 	}
 	if t.Schema == "" {
 		return nil, exit.Usage("--schema: the name is empty")
@@ -49,7 +49,7 @@ func (t *Target) Config(command string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// Table is the qualified name of the table, for messages and SQL.
+// Table returns the qualified name of tool_dedup, for messages and SQL.
 func (t *Target) Table() string {
 	return pgx.Identifier{t.Schema, "tool_dedup"}.Sanitize()
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-// Write writes an entry to stdout as the command line asks for it: as a line of JSON, or as
-// [WriteText] does.
+// Write writes an entry to stdout: as a line of JSON with --json, else like [WriteText].
 func (q *Query) Write(cmd *cobra.Command, entry any, text []string) error {
 	if !q.JSON {
 		return WriteText(cmd.OutOrStdout(), text)
@@ -23,8 +22,8 @@ func (q *Query) Write(cmd *cobra.Command, entry any, text []string) error {
 	return written(encoder.Encode(entry))
 }
 
-// WriteText writes a title and below it fields, of which each is a label and a text. Those without
-// a text are left out.
+// WriteText writes a title and below it fields. A field is a label and a text; without a text it is
+// left out.
 func WriteText(out io.Writer, text []string) error {
 	var all strings.Builder
 	fmt.Fprintln(&all, text[0])
@@ -44,8 +43,8 @@ func written(err error) error {
 	return nil
 }
 
-// WritePage writes a page of a list, and says on stderr whether there is more. command lists it, with
-// --after for more, and nothing is said of an empty list. text is what [Query.Write] is given of an entry.
+// WritePage writes a page of a list. If there is a next page, it writes its command to stderr: command
+// with --after. nothing is the message for an empty list. text returns the text of an entry for [Query.Write].
 func WritePage[T any](cmd *cobra.Command, q *Query, page inspect.Page[T], command, nothing string, text func(*T) []string) error {
 	for i := range page.Entries {
 		if err := q.Write(cmd, &page.Entries[i], text(&page.Entries[i])); err != nil {
@@ -54,16 +53,17 @@ func WritePage[T any](cmd *cobra.Command, q *Query, page inspect.Page[T], comman
 	}
 	switch {
 	case page.Next != "":
-		cmd.PrintErrf("There is more: %s --after %s\n", command, page.Next)
+		cmd.PrintErrf("Next page: %s --after %s\n", command, page.Next)
 	case len(page.Entries) == 0 && q.After == "":
 		cmd.PrintErrln(nothing)
 	case len(page.Entries) == 0:
-		cmd.PrintErrln("There is no more.")
+		cmd.PrintErrln("There are no more entries.")
 	}
 	return nil
 }
 
-// CommandLine is a command with the flags that have a value, as a shell reads it. Flags are pairs of a name and a value.
+// CommandLine returns a command line for a shell, with the flags that have a value. Flags are pairs of
+// a name and a value.
 func CommandLine(command string, flags ...string) string {
 	for flag := range slices.Chunk(flags, 2) {
 		if flag[1] != "" {

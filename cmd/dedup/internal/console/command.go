@@ -1,5 +1,5 @@
-// Package console has the command `dedup console`, which serves the console of package
-// dedupweb on this machine to the one person who is given its link.
+// Package console has the command `dedup console`. It serves the console of package dedupweb on
+// this machine to the one person who has its link.
 package console
 
 import (
@@ -18,19 +18,19 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-const long = `Serve the console of package dedupweb on this machine, and print a link to it. The link
-works once: the browser that opens it is given a cookie, and nobody else is let in. It serves
-without TLS, and so on loopback addresses only.
+const long = `Serve the console of package dedupweb on this machine, and print a link to it. The link works
+once: the browser that opens it gets a cookie, and only that browser has access. There is no TLS,
+so the console listens on loopback addresses only.
 
-Keys are shown. Results are shown with --results, and nothing can be changed without --act.
-Calls in flight are those of other processes, and not listed.
+Keys are shown. Results are shown with --results. Changes require --act. The console does not list
+calls in flight, because they belong to other processes.
 
-It serves until it is interrupted.`
+The command runs until it is interrupted.`
 
-// closing is how long answers that are on their way are waited for.
+// closing is how long serve waits for responses in progress.
 const closing = time.Second
 
-// serving is what the command line says.
+// serving has the flags of `dedup console`.
 type serving struct {
 	listen, actor string
 	results, act  bool
@@ -47,15 +47,15 @@ func Command() *cobra.Command {
 		Example: `  dedup console --act`,
 		PreRunE: func(*cobra.Command, []string) error {
 			if s.actor == "" {
-				return exit.Usage("who looks? Give an --actor")
+				return exit.Usage("give an --actor")
 			}
 			return loopback(s.listen)
 		},
 	}, "", s.run)
 	set := cmd.Flags()
-	set.StringVar(&s.listen, "listen", "127.0.0.1:0", "`address` to listen on; port 0 is a free one")
-	set.BoolVar(&s.results, "results", false, "show results and refusals as well")
-	set.BoolVar(&s.act, "act", false, "let records be freed and effects resolved")
+	set.StringVar(&s.listen, "listen", "127.0.0.1:0", "`address` to listen on; port 0 picks a free port")
+	set.BoolVar(&s.results, "results", false, "also show results and refusals")
+	set.BoolVar(&s.act, "act", false, "allow resets and verdicts")
 	cli.AddActor(cmd, &s.actor)
 	return cmd
 }
@@ -107,7 +107,7 @@ func loopback(address string) error {
 		return exit.Usage("--listen: %w", err)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return exit.Usage("--listen: %q is no loopback address such as 127.0.0.1:8080: there is no TLS; mount package dedupweb in a server that has it", address)
+		return exit.Usage("--listen: %q is not a loopback address such as 127.0.0.1:8080: there is no TLS; mount package dedupweb in a server that has it", address)
 	}
 	return nil
 }

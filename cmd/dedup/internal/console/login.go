@@ -14,10 +14,10 @@ import (
 // opening is the path of the link, which ends with a token.
 const opening = "/open/"
 
-// login lets in the one browser that has opened the link.
+// login gives access to the one browser that opened the link.
 type login struct {
 	allowed dedupweb.Access
-	// token ends the link, and cookie is what that browser has.
+	// token ends the link, and cookie is the value of that browser's cookie.
 	token, cookie string
 	// cookieName has the port. A browser sends a cookie to all ports of a machine, and another console may listen on one.
 	cookieName string
@@ -30,7 +30,7 @@ func newLogin(allowed dedupweb.Access, port int) *login {
 
 func (l *login) link() string { return opening + l.token }
 
-// access is that of who has the cookie.
+// access returns the access of a request: allowed with the cookie, else none.
 func (l *login) access(r *http.Request) dedupweb.Access {
 	cookie, err := r.Cookie(l.cookieName)
 	if err != nil || !same(cookie.Value, l.cookie) {
@@ -39,7 +39,7 @@ func (l *login) access(r *http.Request) dedupweb.Access {
 	return l.allowed
 }
 
-// before answers the link, and has the console answer everything else.
+// before serves the link itself and passes every other request to the console.
 func (l *login) before(console http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, opens := strings.CutPrefix(r.URL.Path, opening)
@@ -47,7 +47,7 @@ func (l *login) before(console http.Handler) http.Handler {
 		case !opens:
 			console.ServeHTTP(w, r)
 		case r.Method != http.MethodGet || !same(token, l.token) || l.opened.Swap(true):
-			http.Error(w, "This link was opened before, or is another one's. Run dedup console again.", http.StatusForbidden)
+			http.Error(w, "This link was already opened, or is not valid. Run dedup console again.", http.StatusForbidden)
 		default:
 			http.SetCookie(w, &http.Cookie{Name: l.cookieName, Value: l.cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 			w.Header().Set("Cache-Control", "no-store")

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// citusCluster fakes what is asked of Citus, as Citus 13 defines it: its catalogue
-// of distributed tables, with one reference table in it, and a coordinator and two
-// workers that answer queries. All three answer what this server does, but that
-// they read what the schemas node and worker have in place of the catalogues: the workers'
-// settings are sound and the daemons run. worker is SQL that changes the second worker's schema.
+// citusCluster fakes the parts of Citus 13 that the doctor reads: the catalogue of distributed
+// tables with one reference table, and a coordinator and two workers that answer queries. All three
+// nodes answer as this server. They read settings and daemons from the schemas node and worker
+// instead of the catalogues; there the workers' settings are sound and the daemons run. worker is
+// SQL that changes the second worker's schema.
 func citusCluster(worker string) string {
 	sql := `
 		CREATE TABLE bookings (tenant text); CREATE TABLE currencies (code text); CREATE TABLE "My log" (tenant text);
@@ -91,7 +91,7 @@ func citusScenarios() []scenario {
 			warnings: []string{"synchronous_commit_off"}, evidence: "on node worker-2:5433 synchronous_commit = off",
 		},
 		{
-			// A fix for another node is no statement for this one.
+			// The fix names another node, so the test does not run it on this one.
 			name: "CitusWorkerWhoseDatabaseHasSynchronousCommitOff",
 			sql: citusCluster(`CREATE OR REPLACE VIEW worker.pg_db_role_setting AS
 				SELECT oid AS setdatabase, 0::oid AS setrole, '{synchronous_commit=off}'::text[] COLLATE "C" AS setconfig FROM pg_database WHERE datname = current_database()`) + distributed(7),

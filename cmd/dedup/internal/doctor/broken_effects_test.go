@@ -1,6 +1,6 @@
 package doctor_test
 
-// effectScenarios are effects outside of the database for which nobody acts.
+// effectScenarios have effects outside the database that are due, and no process that acts.
 func effectScenarios() []scenario {
 	const insert = `INSERT INTO tool_effect (scope, tool, key, state, fence, tries, looked, fingerprint, created_at, changed_at, due_at, forget_at)
 		SELECT 'acme', 'pay', 'k' || n, `

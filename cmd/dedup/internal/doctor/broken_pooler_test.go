@@ -78,8 +78,8 @@ func openServers(t *testing.T, through string, servers int) {
 	}
 }
 
-// Why describe_exec is an error whatever the pooler tracks: this is what it sends,
-// and another client that sends it in between.
+// describe_exec is an error with every pooler. The test sends the messages of that mode, and
+// another client's messages between them.
 func TestDescribeExecRunsTheStatementOfAnother(t *testing.T) {
 	t.Parallel()
 

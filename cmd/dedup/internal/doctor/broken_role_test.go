@@ -9,7 +9,7 @@ import (
 	"github.com/tooldedup/dedup/migrations"
 )
 
-// roleScenarios are what a role may not do, and what its sessions begin with.
+// roleScenarios have roles with missing privileges, and roles whose settings are wrong.
 func roleScenarios() []scenario {
 	off := []string{"synchronous_commit_off"}
 	return []scenario{

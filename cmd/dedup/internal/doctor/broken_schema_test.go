@@ -2,8 +2,9 @@ package doctor_test
 
 import "github.com/tooldedup/dedup/migrations"
 
-// schemaScenarios are tables that are not as the migrations make them. All problems of the examiner's are
-// planted in the tests of package migrations: here are an error, a warning and what the doctor adds.
+// schemaScenarios have tables that differ from the migrations. The tests of package migrations
+// cover every problem of the examiner. Here are one error, one warning, and the checks that only
+// the doctor has.
 func schemaScenarios() []scenario {
 	return []scenario{
 		{name: "SchemaMissing", sql: `DROP SCHEMA public CASCADE`, errors: []string{"schema_missing"}},

@@ -40,7 +40,7 @@ func settingScenarios() []scenario {
 	}
 }
 
-// upkeepScenarios are tables that nobody looks after.
+// upkeepScenarios have tables without sweeps or vacuum.
 func upkeepScenarios() []scenario {
 	const (
 		// Autovacuum would look after it in the middle of the test.

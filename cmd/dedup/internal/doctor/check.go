@@ -16,14 +16,16 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-// A check is an entry of the table of what is looked at. Each row that it reads brings a finding for
-// each judgement whose column is true. In the texts of a judgement {column} stands for a column.
+// A check is one entry of the table of checks. For each row that it reads, it reports every
+// judgement whose column is true. {column} in the texts of a judgement is replaced by the column's
+// value.
 type check struct {
-	// id names what is looked at.
+	// id names the subject of the check.
 	id string
 	// ofTable says that there is nothing to look at without the table.
 	ofTable bool
-	// only is a condition. Where it does not hold, otherwise is what is said, nothing if empty.
+	// only is a condition. If it is false, the check reports otherwise, or nothing if that is
+	// empty.
 	only, otherwise string
 	// on says which nodes of a Citus cluster are asked.
 	on nodes
@@ -35,7 +37,7 @@ type check struct {
 	judge []Finding
 }
 
-// nodes are those of a Citus cluster that a check asks.
+// nodes selects the nodes of a Citus cluster on which a check runs.
 type nodes int
 
 const (
@@ -46,7 +48,7 @@ const (
 	byCitus
 )
 
-// sound is the judgement of what is as it should be.
+// sound returns the judgement for a sound row.
 func sound(id, when, evidence string) Finding {
 	return Finding{ID: id, Severity: SeverityOK, when: when, Evidence: evidence}
 }
@@ -56,11 +58,11 @@ func unread(id, when, evidence, fix string) Finding {
 	return Finding{ID: id, Severity: SeverityUnknown, when: when, What: "not readable, so nothing is known about it", Evidence: evidence, Fix: fix}
 }
 
-// tryAgain is the fix of what could not be read for reasons of its own.
+// tryAgain is the fix for a check that failed with an error.
 const tryAgain = "remove the cause and run `dedup doctor` again"
 
-// checks is the table. The way to the server comes first: where it does not lead to transactions,
-// nothing else can be read.
+// checks returns the table of checks. The pooler comes first: if it runs no transactions, no other
+// check can read anything.
 func checks() []check {
 	return slices.Concat([]check{pooler(), clientEncoding()}, schemaChecks(), citusChecks(), durabilityChecks(), []check{replication()}, upkeepChecks())
 }
@@ -86,7 +88,7 @@ func examine(ctx context.Context, s *session) (all []Finding, err error) {
 	return all, nil
 }
 
-// isTableMissing reports whether a finding is that there is no table.
+// isTableMissing reports whether the finding says that the table is missing.
 func isTableMissing(f Finding) bool { return f.ID == "schema_missing" || f.ID == "table_missing" }
 
 // find looks at one thing, on each node where it is one of nodes.
@@ -169,7 +171,7 @@ func (c *check) judgedOn(n node) []Finding {
 	return found
 }
 
-// node is what a node of a Citus cluster answered.
+// node is the answer of one node of a Citus cluster.
 type node struct {
 	Name    string `json:"name"`
 	Here    bool   `json:"here"` // it is the one that is connected to
@@ -177,8 +179,8 @@ type node struct {
 	Result  string `json:"result"` // the error, without success
 }
 
-// nodesSQL asks every node. A coordinator that is not in Citus's metadata is asked
-// by itself only, and has no row of pg_dist_node.
+// nodesSQL asks every node. A coordinator that is missing from Citus's metadata has no row in
+// pg_dist_node; then Citus asks the coordinator alone.
 const nodesSQL = `
 SELECT COALESCE(json_agg(json_build_object(
            'name', COALESCE(n.nodename || ':' || n.nodeport, 'this node'),
@@ -188,8 +190,8 @@ SELECT COALESCE(json_agg(json_build_object(
   FROM pg_catalog.run_command_on_all_nodes(@query::text) r
   LEFT JOIN pg_catalog.pg_dist_node n ON n.nodeid = r.nodeid`
 
-// askNodes has every node of a Citus cluster answer a query of one JSON value. There are none
-// where there is no Citus.
+// askNodes runs a query that returns one JSON value on every node of a Citus cluster. Without Citus
+// it returns no answers.
 func (s *session) askNodes(ctx context.Context, query string) (answers []node, err error) {
 	var citus bool
 	if err := s.read(ctx, hasCitus, nil, &citus); err != nil || !citus {

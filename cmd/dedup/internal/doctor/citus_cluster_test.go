@@ -13,8 +13,8 @@ import (
 	"github.com/tooldedup/dedup/migrations"
 )
 
-// On a cluster: what is plain beside a distributed table, what is not beside it, and what
-// another node has set.
+// On a real cluster: plain tables beside a distributed table, tables that are not co-located, and a
+// setting of another node.
 func TestCitusCluster(t *testing.T) {
 	t.Parallel()
 

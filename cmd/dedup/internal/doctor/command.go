@@ -1,8 +1,8 @@
-// Package doctor is the command `dedup doctor`: it names every condition under
-// which the library's promise would be false, with what was read and the fix.
+// Package doctor has the command `dedup doctor`. It names every condition that makes the library's
+// promise false, with the value that it read and the fix.
 //
-// It looks at a server as an application does: as the application's role, with
-// no more rights, and through the same pooler. Nothing is changed.
+// It connects like an application: with the application's role and its privileges, through the same
+// pooler. It changes nothing.
 package doctor
 
 import (
@@ -14,25 +14,24 @@ import (
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 )
 
-const long = `Look for every condition under which the promise would be false: in the tables, in
-the settings of the server, the database and the role, in its standbys, and in a
-pooler on the way; and for records and effects outside of the database that are overdue.
-What is found is listed with the value that was read and the fix.
+const long = `Look for every condition that makes the promise false: in the tables, in the settings
+of the server, the database and the role, in its standbys, and in a pooler. Also look for
+records and effects outside the database that are overdue. Each finding has the value
+that was read and the fix.
 
   error     a call can run twice, can lose its record, or is refused
   warning   something else can be lost, or is slow
-  unknown   it could not be read, so that nothing is known about it
-  ok        it was read, and is sound
+  unknown   the value could not be read
+  ok        the value was read and is sound
 
-Run it as the role of the application and with the application's URL: settings,
-privileges and the exec mode are taken from there. It needs no other rights; with
+Run it as the role of the application and with the application's URL, so that settings,
+privileges and the exec mode are those of the application. It needs no other rights; with
 pg_read_all_stats it sees how standbys replicate. It changes nothing: it reads in
-read-only transactions, over one connection, and a second one for a moment where
-there is a pooler.
+read-only transactions over one connection, and over a second one for a moment if there
+is a pooler.
 
-The exit code is 0 when there is no error, 1 when there is one (with --strict, or
-a warning, or something that could not be read) or the database cannot be reached,
-and 2 when the command line cannot be carried out.`
+The exit code is 1 if there is an error, if the database cannot be reached or, with
+--strict, if there is a warning or an unknown value; 2 for a usage error; else 0.`
 
 // Command returns the command `dedup doctor`.
 func Command() *cobra.Command {
@@ -40,7 +39,7 @@ func Command() *cobra.Command {
 	var strict bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Name everything that makes the promise false, with the fix",
+		Short: "Name every condition that makes the promise false, with the fix",
 		Long:  long,
 		Example: `  dedup doctor --database-url postgres://app:password@localhost:5432/mydb
   dedup doctor --json --strict`,
@@ -48,8 +47,8 @@ func Command() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd, strict) },
 	}
 	s.AddFlags(cmd, "write the findings as JSON")
-	cmd.Flags().BoolVar(&strict, "strict", false, "let warnings, and what could not be read, fail as well")
-	cli.AddDuration(cmd, &s.overdue, "overdue", time.Hour, "how long records and effects may be due before it is a warning")
+	cmd.Flags().BoolVar(&strict, "strict", false, "also fail for warnings and unknown values")
+	cli.AddDuration(cmd, &s.overdue, "overdue", time.Hour, "how long records and effects may be due without a warning")
 	return cmd
 }
 
@@ -65,7 +64,7 @@ func (s *session) run(cmd *cobra.Command, strict bool) (err error) {
 	case err != nil && ctx.Err() != nil:
 		return err
 	case err != nil:
-		return fmt.Errorf("doctor: nothing was looked at: %w", err)
+		return fmt.Errorf("doctor: nothing was checked: %w", err)
 	}
 	found, err := examine(ctx, s)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/tooldedup/dedup/migrations"
 )
 
-// What somebody sees on a terminal, and the exit codes: 0, 0 with a warning, 1
-// with one and --strict, 1 with an error.
+// The output on a terminal and the exit codes: 0, 0 with a warning, 1 with a warning and --strict,
+// 1 with an error.
 func TestText(t *testing.T) {
 	t.Parallel()
 
@@ -116,8 +116,7 @@ func TestOverdueFlag(t *testing.T) {
 	require.Contains(t, examine(t, db.URL, "--overdue", "4h").with(doctor.SeverityOK), "sweep")
 }
 
-// What cannot be read in time is not sound, and is no reason not to look at the
-// rest.
+// A value that cannot be read in time is not sound. The other checks still run.
 func TestLockedTable(t *testing.T) {
 	t.Parallel()
 
@@ -140,7 +139,7 @@ func TestUnreachable(t *testing.T) {
 	got := run(t.Context(), "--database-url", "postgres://user:s3cret@127.0.0.1:1/db")
 	require.Equal(t, exit.Failed, got.code, "as `dedup migrate check` answers")
 	require.Empty(t, got.out)
-	require.Contains(t, got.errOut, "dedup: doctor: nothing was looked at: ")
+	require.Contains(t, got.errOut, "dedup: doctor: nothing was checked: ")
 	require.Contains(t, got.errOut, "127.0.0.1:1")
 	require.NotContains(t, got.errOut, "--help")
 	require.NotContains(t, got.errOut, "s3cret")

@@ -8,7 +8,7 @@ import (
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 )
 
-// EffectsSQL is what the checks of effects read of the tables of a schema, with the parameter.
+// EffectsSQL returns the SQL of the checks of effects for a schema, and its arguments.
 func EffectsSQL(schema string) (sql []string, given pgx.NamedArgs) {
 	s := &session{Query: cli.Query{Target: cli.Target{Schema: schema}}}
 	for _, c := range upkeepChecks() {
@@ -19,8 +19,8 @@ func EffectsSQL(schema string) (sql []string, given pgx.NamedArgs) {
 	return sql, s.given()
 }
 
-// Declared are the ids of the checks, and those of the errors and warnings of the table. What the examiner
-// finds has ids of its own.
+// Declared returns the ids of the checks, and the ids of their errors and warnings. Problems of the
+// examiner have other ids.
 func Declared() (checked, found []string) {
 	for _, c := range checks() {
 		checked = append(checked, c.id)

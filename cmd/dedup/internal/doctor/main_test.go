@@ -80,7 +80,7 @@ func (r report) with(severities ...doctor.Severity) []string {
 	return ids
 }
 
-// exec runs statements at once, or one by itself.
+// exec runs the statements as one simple query. A single statement runs without a transaction.
 func exec(t *testing.T, url, statements string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

@@ -18,8 +18,8 @@ import (
 // One that is idle shows its mode at once, a busy one may take a few looks.
 const poolerLooks = 8
 
-// pooler is whether a pooler stands before the server and, by its behaviour, whether the exec mode that the
-// URL asks for works through it. A pooler has no way to ask: its console is not for applications.
+// pooler reports whether a pooler is in front of the server, and whether the URL's exec mode works
+// through it. It judges by the pooler's behavior: an application cannot query a pooler's console.
 func pooler() check {
 	const (
 		evidence = "a transaction pooler that {tracks} prepared statements; exec mode {mode}"
@@ -36,8 +36,8 @@ func pooler() check {
 				What:     "the pooler runs single statements and no transactions: every call is refused",
 				Evidence: "{refusal}", Fix: "pool_mode = transaction, or session, in the pooler's configuration",
 			},
-			// It prepares an unnamed statement, which no pooler tracks, in one
-			// round trip and runs in the next what is there by then (measured).
+			// describe_exec prepares an unnamed statement in one round trip and runs it in the
+			// next. No pooler tracks unnamed statements, so it can run another client's (measured).
 			{
 				ID: "pooler_exec_mode", Severity: SeverityError, when: "mixed", Evidence: evidence, Fix: fix,
 				What: "outside of transactions the exec mode of this URL can run the statement of another client in place of its own, without an error",
@@ -64,7 +64,7 @@ func lookAtPooler(ctx context.Context, s *session) ([]examiner.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A pooler answers a new connection itself, with a number of its own.
+	// A pooler answers a new connection itself, with a process id that it invents.
 	if pid == one.Conn().PgConn().PID() {
 		return []examiner.Row{{"none": true}}, nil
 	}
@@ -88,7 +88,7 @@ func lookAtPooler(ctx context.Context, s *session) ([]examiner.Row, error) {
 	return []examiner.Row{execMode(one.Conn().Config().DefaultQueryExecMode, tracked)}, err
 }
 
-// execMode is what an exec mode does behind a pooler whose clients share server connections.
+// execMode judges an exec mode behind a pooler whose clients share server connections.
 func execMode(mode pgx.QueryExecMode, tracked bool) examiner.Row {
 	mixed, lost := mode == pgx.QueryExecModeDescribeExec, mode == pgx.QueryExecModeCacheStatement && !tracked
 	row := examiner.Row{"mode": strings.ReplaceAll(mode.String(), " ", "_"), "tracks": "does not track", "mixed": mixed, "lost": lost, "sound": !mixed && !lost}
@@ -103,8 +103,8 @@ func execMode(mode pgx.QueryExecMode, tracked bool) examiner.Row {
 func shareServers(ctx context.Context, one, two *pgx.Conn) (bool, error) {
 	last := map[*pgx.Conn]uint32{}
 	for range poolerLooks {
-		// One asks once more: where a pooler lets two server connections take
-		// turns, two clients that take turns as well would keep one each.
+		// Connection one asks twice. If a pooler alternates two server connections, two clients
+		// that alternate would each keep meeting the same one.
 		for _, conn := range []*pgx.Conn{one, two, one} {
 			pid, err := serverPID(ctx, conn)
 			if err != nil {
@@ -120,10 +120,10 @@ func shareServers(ctx context.Context, one, two *pgx.Conn) (bool, error) {
 	return false, nil
 }
 
-// tracksPrepared reports whether the pooler knows which client has prepared what:
-// two clients then use one name each for itself, on whatever server connection, and
-// get their own answers: where there are as many server connections as clients each
-// may have the name, from one client or the other.
+// tracksPrepared reports whether the pooler tracks prepared statements by client. Both clients
+// prepare another statement under the same name and run it. With tracking, each gets its answer on
+// every server connection. Without, the name exists once per server connection and one client gets
+// the other's answer or an error.
 func tracksPrepared(ctx context.Context, one, two *pgx.Conn) (bool, error) {
 	name := "dedup_doctor_" + strings.ToLower(rand.Text()[:12])
 	clients := []*pgx.Conn{one, two}
@@ -149,9 +149,8 @@ func tracksPrepared(ctx context.Context, one, two *pgx.Conn) (bool, error) {
 				return false, nil
 			}
 		}
-		// Where server connections take turns, clients that come round as often
-		// as they do would meet their own each time. So every look is longer by
-		// one than that before it, whatever their number and even if it grows.
+		// If the pooler alternates server connections, a fixed number of queries could meet the
+		// same connection each time. So each look makes one query more than the one before.
 		for range look {
 			if _, err := serverPID(ctx, one); err != nil {
 				return false, err
@@ -161,7 +160,8 @@ func tracksPrepared(ctx context.Context, one, two *pgx.Conn) (bool, error) {
 	return true, nil
 }
 
-// judgePrepared judges what a server says of a statement that another client has prepared, or not prepared.
+// judgePrepared interprets the error of a prepared statement: one that exists or is missing shows
+// that the pooler does not track it.
 func judgePrepared(err error) (bool, error) {
 	const exists, missing = "42P05", "26000"
 	if server, ok := errors.AsType[*pgconn.PgError](err); ok && (server.Code == exists || server.Code == missing) {

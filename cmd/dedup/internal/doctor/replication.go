@@ -4,9 +4,9 @@ package doctor
 // 2 in "ANY 2 (a, b, c)".
 const waitedFor = `COALESCE((regexp_match(value, '^\s*(?:(?:FIRST|ANY)\s+)?(\d+)\s*\(', 'i'))[1]::int, 1)`
 
-// replication is what a failover would lose. A base backup that runs and a subscriber of a
-// publication are no standbys that could take over. A COMMIT of the library's waits for standbys
-// also where synchronous_commit is off, since the library turns it on.
+// replication reports the calls that a failover could lose. A running base backup and a logical
+// subscriber are not standbys. The library turns synchronous_commit on, so its COMMIT waits for
+// standbys even if the setting is off.
 func replication() check {
 	const readable = ` AND NOT r.hidden AND NOT r.in_recovery`
 	return check{

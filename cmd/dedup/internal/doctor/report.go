@@ -11,7 +11,7 @@ import (
 	"github.com/tooldedup/dedup/cmd/dedup/internal/cli"
 )
 
-// Severity says how bad a finding is.
+// Severity is how bad a finding is.
 type Severity string
 
 // The severities, worst first.
@@ -20,41 +20,39 @@ const (
 	SeverityError Severity = "error"
 	// SeverityWarning: something else can be lost, or is slow.
 	SeverityWarning Severity = "warning"
-	// SeverityUnknown: it could not be read, so that nothing is known about it.
+	// SeverityUnknown: the value could not be read.
 	SeverityUnknown Severity = "unknown"
-	// SeverityOK: it was read, and is sound.
+	// SeverityOK: the value was read and is sound.
 	SeverityOK Severity = "ok"
 )
 
-// severities are all of them, worst first.
+// severities returns all severities, worst first.
 func severities() []Severity {
 	return []Severity{SeverityError, SeverityWarning, SeverityUnknown, SeverityOK}
 }
 
-// Finding is one thing that was looked at, and what it was like.
+// Finding is the result of one check.
 type Finding struct {
-	// ID is stable. For an error and a warning it is that of a judgement or, for the schema, the
-	// name of a problem. For what is sound or not readable it names what was looked at.
+	// ID is stable. For an error or a warning it names the judgement or, for the schema, the
+	// problem. Otherwise it names the check.
 	ID       string   `json:"id"`
 	Severity Severity `json:"severity"`
 	// What describes the fault and its consequence.
 	What string `json:"what,omitempty"`
-	// Evidence is what was read.
+	// Evidence has the values that the check read.
 	Evidence string `json:"evidence,omitempty"`
-	// Fix says what to do. Where SQL is all there is to it, it is "run: " and
-	// statements.
+	// Fix tells the operator what to do. If SQL is enough, it is "run: " and the statements.
 	Fix string `json:"fix,omitempty"`
 
-	// when is the column of which it is a judgement; by default the ID.
+	// when is the column that this finding judges. Default: ID.
 	when string
 }
 
-// report is what `dedup doctor --json` writes. Its fields are stable: more may
-// come, none goes.
+// report is the output of `dedup doctor --json`. Its fields are stable: later versions only add fields.
 type report struct {
 	subject
 
-	// Sound says that there is no error.
+	// Sound is true if Errors is 0.
 	Sound    bool `json:"sound"`
 	Errors   int  `json:"errors"`
 	Warnings int  `json:"warnings"`
@@ -63,7 +61,7 @@ type report struct {
 	Findings []Finding `json:"findings"`
 }
 
-// subject is what was looked at.
+// subject is the database that was examined.
 type subject struct {
 	Server   string `json:"server_version"`
 	Database string `json:"database"`
@@ -89,8 +87,8 @@ func (r *report) writeJSON(out io.Writer) error {
 	return encoder.Encode(r)
 }
 
-// writeText writes what is sound in a line each, and of the rest what it is, what was read and what
-// to do.
+// writeText writes one line for each sound check, and the fault, the evidence and the fix of every
+// other finding.
 func (r *report) writeText(out io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "database %s as role %s, schema %s, PostgreSQL %s\n\n", r.Database, r.Role, r.Schema, r.Server)
@@ -107,13 +105,13 @@ func (r *report) writeText(out io.Writer) error {
 	return err
 }
 
-// summary counts what was found, in words.
+// summary counts the findings, in words.
 func (r *report) summary() string {
 	var parts []string
 	for _, of := range []struct {
 		n         int
 		one, many string
-	}{{r.Errors, "error", "errors"}, {r.Warnings, "warning", "warnings"}, {r.Unknown, "thing not readable", "things not readable"}} {
+	}{{r.Errors, "error", "errors"}, {r.Warnings, "warning", "warnings"}, {r.Unknown, "unknown value", "unknown values"}} {
 		switch {
 		case of.n == 1:
 			parts = append(parts, "1 "+of.one)
@@ -124,7 +122,7 @@ func (r *report) summary() string {
 	return cmp.Or(strings.Join(parts, ", "), "sound")
 }
 
-// verdict is the error that the command ends with, nil if all is well.
+// verdict returns the error of the command, nil if all is well.
 func (r *report) verdict(strict bool) error {
 	if r.Sound && (!strict || r.Warnings+r.Unknown == 0) {
 		return nil

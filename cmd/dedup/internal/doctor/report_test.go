@@ -15,12 +15,12 @@ func TestVerdict(t *testing.T) {
 	}{
 		{nil, "", ""},
 		{[]Severity{SeverityOK, SeverityOK}, "", ""},
-		{[]Severity{SeverityOK, SeverityUnknown}, "", "doctor: 1 thing not readable"},
+		{[]Severity{SeverityOK, SeverityUnknown}, "", "doctor: 1 unknown value"},
 		{[]Severity{SeverityWarning, SeverityWarning}, "", "doctor: 2 warnings"},
 		{[]Severity{SeverityError}, "doctor: 1 error", "doctor: 1 error"},
 		{
 			[]Severity{SeverityError, SeverityWarning, SeverityUnknown, SeverityUnknown, SeverityOK},
-			"doctor: 1 error, 1 warning, 2 things not readable", "doctor: 1 error, 1 warning, 2 things not readable",
+			"doctor: 1 error, 1 warning, 2 unknown values", "doctor: 1 error, 1 warning, 2 unknown values",
 		},
 	} {
 		var findings []Finding

@@ -27,15 +27,15 @@ type scenario struct {
 	// errors, warnings and unknown are the ids that are found, beside those of
 	// the tests' server itself, which is fast rather than safe.
 	errors, warnings, unknown []string
-	// evidence is part of what is said to have been read, and says of what it means, and below that how it is fixed.
+	// evidence is a part of the finding's Evidence, and says a part of its What or Fix.
 	evidence, says string
 }
 
 // place is where to look.
 type place struct {
 	url    string
-	owner  string // leads to the server itself, as somebody who may repair it
-	before report // what was found before it was broken
+	owner  string // URL of the server itself, as a role that may repair it
+	before report // the findings before the fault
 }
 
 func scenarios() []scenario {
@@ -64,8 +64,8 @@ func TestBroken(t *testing.T) {
 			require.Contains(t, strings.Join(after.evidence(), "\n"), sc.evidence)
 			require.True(t, slices.ContainsFunc(after.Findings, func(f doctor.Finding) bool { return strings.Contains(f.What+"\n"+f.Fix, sc.says) }), sc.says)
 
-			// A fix that is SQL does what it says. What is wrong with the tests'
-			// server itself is left alone: it may be somebody's.
+			// If a fix is SQL, running it removes the finding. Faults of the tests' server stay:
+			// other programs may use the server.
 			wanted := slices.Concat(sc.errors, sc.warnings, sc.unknown)
 			repaired := map[string]bool{}
 			for _, f := range after.Findings {
@@ -85,7 +85,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// prepare breaks what is to be looked at. sound is what is found in a database that is not broken.
+// prepare makes the fault. sound has the findings of a sound database.
 func (sc scenario) prepare(t *testing.T, sound report) place {
 	t.Helper()
 	if sc.place != nil {
@@ -115,7 +115,7 @@ func (r report) evidence() []string {
 	return all
 }
 
-// without returns what is in all beyond what is in some.
+// without returns the elements of all that are not in some.
 func without(all, some []string) []string {
 	left := map[string]int{}
 	for _, id := range some {

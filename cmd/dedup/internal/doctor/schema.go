@@ -9,8 +9,8 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-// schemaChecks are the examiner's list of problems, and the name of the primary key. What the key is made of is
-// a problem of that list: the library goes by that, people go by the name.
+// schemaChecks reports the examiner's problems, and a primary key with another name. The examiner
+// checks the key's columns, which calls depend on; people depend on the name.
 func schemaChecks() []check {
 	problem := func(severity Severity, when string) Finding {
 		return Finding{ID: "{name}", Severity: severity, when: when, What: "{what}", Evidence: "{evidence}", Fix: "{fix}"}
@@ -59,8 +59,8 @@ func lookForProblems(ctx context.Context, s *session) (rows []examiner.Row, err 
 	return rows, err
 }
 
-// policies lists the table's policies: whether they hide anything from the role
-// is for somebody to judge who knows what they mean.
+// policies lists the table's row security policies. An operator must judge whether they hide rows
+// from the role.
 const policies = `
 SELECT COALESCE(string_agg(format('policy %I for %s: %s', policyname, cmd, COALESCE(qual, with_check)), '; ' ORDER BY policyname), 'no policy, which hides every record')
   FROM pg_catalog.pg_policies

@@ -19,8 +19,7 @@ type session struct {
 	encoding string        // client_encoding, which the server reports when a connection is made
 }
 
-// introduce asks the server who is there: a pooler may have put another role or
-// database in place of the URL's.
+// introduce reads the role and the database from the server: a pooler may replace those of the URL.
 func (s *session) introduce(ctx context.Context) (who subject, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout+inspect.AnswerWait)
 	defer cancel()

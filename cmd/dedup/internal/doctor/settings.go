@@ -1,9 +1,9 @@
 package doctor
 
-// settingsSQL has the settings that are looked at, as new sessions have them. What the connection
-// itself asks for wins over what is stored, and that over what this session has: behind a pooler
-// this session may be older than an ALTER ROLE. A switch is spelled as pg_settings does. wanted is
-// the value of the fix.
+// settingsSQL reads the settings that a new session gets. A setting of the URL overrides a stored
+// one (ALTER ROLE, ALTER DATABASE), and a stored one overrides this session's: behind a pooler the
+// session may be older than an ALTER ROLE. Booleans are spelled as in pg_settings. wanted is the
+// value of the fix.
 const settingsSQL = `
 SELECT w.place, w.name, w.wanted, now.value, w.name || ' = ' || now.value || ', ' || CASE now.source
            WHEN 'client' THEN 'asked for by the connection'
@@ -54,12 +54,12 @@ func clientEncoding() check {
 	}
 }
 
-// lostByFailover says what a failover to a standby that lags costs.
+// lostByFailover describes the loss if a standby that lags takes over.
 const lostByFailover = "the last calls that were acknowledged can be gone, each with its effect and its record together. " +
 	"A retry then runs again, and nothing is in the database twice; but what somebody did elsewhere with an answer that is gone stays done"
 
-// durabilityChecks are what a record's survival of a crash depends on, and what an acknowledged COMMIT is
-// worth. The library keeps every level of synchronous_commit but off.
+// durabilityChecks report settings that let a crash lose an acknowledged COMMIT. The library turns
+// synchronous_commit on if it is off and keeps every other level.
 func durabilityChecks() []check {
 	unsafe := func(id, what, afterwards string) Finding {
 		return Finding{ID: id, Severity: SeverityError, What: what, Evidence: "{evidence}", Fix: "{fix}" + afterwards}

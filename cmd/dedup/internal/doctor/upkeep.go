@@ -16,8 +16,8 @@ SELECT EXISTS (
       JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
      WHERE n.nspname = @schema::text AND c.relname = 'tool_effect' AND pg_catalog.has_table_privilege(c.oid, 'SELECT'))`
 
-// upkeepChecks are what is overdue: records to be swept, operations that package external has something to do
-// for, and those that it may forget. What a person has to do, `dedup attention` lists.
+// upkeepChecks report overdue work: records to sweep, operations outside the database to advance,
+// and operations to delete. `dedup attention` lists the work for a person.
 func upkeepChecks() []check {
 	return []check{
 		overdue(check{id: "sweep", ofTable: true}, examiner.DueExpression, "{dedup} WHERE true", 100_000, Finding{
@@ -41,8 +41,8 @@ func upkeepChecks() []check {
 	}
 }
 
-// overdue checks how long rows have been due, of the first so many that an index has. What calls are
-// answered goes by time alone: what is behind costs room, or nobody acts.
+// overdue checks how long rows have been due, among the first limit rows of an index. Late rows do
+// not change the answer of a call: it depends on the time alone.
 func overdue(c check, expression, from string, limit int, behind Finding) check {
 	const due = "{count} are due, the oldest since {since} ({age})"
 	c.sql = fmt.Sprintf(`SELECT CASE WHEN due.n = %[3]d THEN '%[3]d or more' ELSE due.n::text END AS count, to_char(due.oldest AT TIME ZONE 'UTC', `+instant+`) AS since,
@@ -57,12 +57,11 @@ func overdue(c check, expression, from string, limit int, behind Finding) check 
 	return c
 }
 
-// vacuum is what sweeping leaves behind: it costs room and time. The migrations have autovacuum
-// come after a fiftieth of the table has died; ten times that says that it does not. The wanted size
-// of the primary key's index is that of the index built anew: a page that is there in any case, and
-// for each entry its header, its line pointer, its alignment and its columns, on pages that are
-// three quarters full. A crash takes the statistics along, and who may not read the table may not
-// read them either.
+// vacuum reports dead rows and a bloated index. The migrations set autovacuum to 2% dead rows; ten
+// times that shows that it does not run. The wanted size of the primary key's index is the size
+// after a REINDEX: one page, and per entry its header, line pointer, alignment and columns, on
+// pages that are three quarters full. A crash resets the statistics. A role that may not read the
+// table may not read them either.
 func vacuum() check {
 	const (
 		off   = "autovacuum is off: what sweeping leaves is never used again, and the table and its indexes grow without end"

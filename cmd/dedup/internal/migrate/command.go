@@ -40,7 +40,7 @@ func Command() *cobra.Command {
 	return cmd
 }
 
-// say prints a line of what was asked for.
+// say prints a line of output.
 func say(cmd *cobra.Command, format string, args ...any) {
 	_, _ = fmt.Fprintf(cmd.OutOrStdout(), format+"\n", args...)
 }

@@ -27,7 +27,7 @@ func TestUp(t *testing.T) {
 	require.Equal(t, "\"public\".\"tool_dedup\" is sound\n", b.fine(t, "check"))
 }
 
-// Goose takes for applied what it has recorded, whatever has become of it since.
+// Goose takes a recorded migration as applied, even if its table was dropped later.
 func TestTableThatWasDropped(t *testing.T) {
 	t.Parallel()
 

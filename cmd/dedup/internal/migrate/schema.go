@@ -13,7 +13,7 @@ import (
 	"github.com/tooldedup/dedup/migrations"
 )
 
-// schema is what the command line names and, once it is connected to, what was found there.
+// schema has the flags of `dedup migrate` and, once connected, the state of the database.
 type schema struct {
 	cli.Target
 	recreate bool
@@ -58,7 +58,7 @@ func (s *schema) addCitusFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.colocateWith, "colocate-with", "", "a distributed table of the application, whose tenant column is text COLLATE \"C\" (default none: those name tool_dedup)")
 }
 
-// look changes nothing, where goose would create its version table.
+// look reads the state of the database. It changes nothing: goose would create its version table.
 func (s *schema) look(ctx context.Context) error {
 	var schemaFound, versionsFound bool
 	err := s.db.QueryRowContext(ctx, `
