@@ -1,40 +1,40 @@
-# Three commands do everything: `make demo`, `make test` and `make test-all`. They find or start a
-# Postgres by themselves and say which; see internal/pgserver. So does `make bench`.
+# The main commands are `make demo`, `make test` and `make test-all`. They and `make bench` find or
+# start a Postgres server and print which one; see internal/pgserver.
 
 GO ?= go
-# The library and the doors to it, which `make test` tests, and the other modules of the workspace. The
-# campaigns of proof, which take longest, begin first.
+# `make test` tests LIBRARY, the library and its doors. OTHERS are the other modules of the workspace;
+# proof takes longest and comes first.
 LIBRARY := . ./connectdedup ./gormdedup ./grpcdedup ./internal/rpc ./mcpdedup ./oteldedup ./riverdedup
 OTHERS := ./proof ./cmd/dedup ./dedupvet ./examples
 MODULES := $(LIBRARY) $(OTHERS)
 PACKAGES := $(MODULES:%=%/...)
-# Packages of the root module that test what tests, operators and documents are made of.
+# Packages of the root module for tests, operators and documents. `make test-all` tests them.
 WORKSHOP := ./dedupweb ./docs ./external/model ./internal/citusdb ./internal/exit ./internal/inspect ./internal/npm ./internal/pgbouncer ./internal/pgserver ./internal/pgtest ./internal/process ./internal/promtool ./internal/recording ./internal/scratchdb
-# Packages of the library that start no goroutine. The race detector makes their tests take
-# ten times as long; those of internal/contract run their code under it.
+# Packages of the library that start no goroutine. The race detector makes their tests ten times
+# slower; the tests of internal/contract run the same code under it.
 PLAIN := ./internal/canon ./internal/sqllex
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
-# gotestsum runs go test and says at the end what failed, with its output, and what was skipped.
+# gotestsum runs go test and lists failed and skipped tests at the end.
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 FUZZTIME ?= 30s
 # More flags for `make chaos`, such as --seed 7 or --short.
 CHAOSFLAGS ?=
 # More flags for `make bench`, such as --json FILE.
 BENCHFLAGS ?=
-# dedupvet type-checks programs, with no goroutine of its own, and the long tests of tool are short ones with more
-# arguments and schemas: the race detector would find nothing and cost them most of their time.
+# These run without the race detector, which would take most of their time and find nothing: dedupvet
+# starts no goroutine, and the long tests of tool are its short ones with more inputs.
 SEQUENTIAL := ./dedupvet/...
 LONG_SEQUENTIAL := ./tool
-# A binary of tests is linked anew each time. Without debugging information that takes two thirds
-# of the time; stack traces do not need it.
+# Every run links the test binaries again. Without debugging information that takes a third less
+# time; stack traces do not need it.
 LINK := -ldflags='-s -w'
-# The race detector waits a second at the end of a process for reports of others.
+# By default the race detector makes a process wait one second before it exits.
 export GORACE ?= atexit_sleep_ms=0
 # The race detector needs a C compiler.
 RACE := $(if $(shell command -v $${CC:-cc} 2>/dev/null),-race)
 
 .PHONY: help
-help: ## Show what there is to make
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
@@ -46,20 +46,20 @@ bench: redis ## Measure what a call costs, beside the bare transaction and the r
 	$(GO) run ./proof/bench run --redis "$(REDIS)" $(BENCHFLAGS)
 
 .PHONY: bench-check
-bench-check: ## Measure shortly and fail if a bound of proof/bench/internal/run/bounds.go is broken
+bench-check: ## Measure briefly and fail if a bound of proof/bench/internal/run/bounds.go is broken
 	$(GO) run ./proof/bench run --check
 
 # Takes half an hour and 25 GB below TMPDIR: growth fills tables of 20 million records.
 MEASURED := .cache/bench
 .PHONY: bench-charts
-bench-charts: ## Measure anew what the charts in docs/ show, and draw them
+bench-charts: ## Measure again for the charts in docs/, and draw them
 	@mkdir -p $(MEASURED)
 	$(GO) run ./proof/bench run --delays 0 --clients 1,2,4,8,16,32 --ways textbook,do,look-first,statement --rounds 9 --json $(MEASURED)/clients.json
 	$(GO) run ./proof/bench growth --json $(MEASURED)/growth.json
 	$(GO) run ./proof/bench chart --growth $(MEASURED)/growth.json --clients $(MEASURED)/clients.json --out docs
 
-# The long form takes about two and a half hours on two cores, and no load beside it. The
-# matrix is tried on PostgreSQL 13 to 18 where their programs can be had.
+# Takes about two and a half hours on two idle cores. Uses PostgreSQL 13 to 18 if their programs can
+# be downloaded.
 .PHONY: chaos
 chaos: pgbouncer ## Try to break the promise: the long form of every campaign
 	@mkdir -p .cache/chaos
@@ -78,11 +78,11 @@ test: pgbouncer promtool ## Run the tests of the library and its doors on a real
 	@$(GO) test $(LINK) $(PLAIN:%=%/...)
 	@$(GOTEST) -skip '^TestLong' $$($(GO) list $(LIBRARY:%=%/...) | grep -vxF "$$($(GO) list $(WORKSHOP:%=%/...) $(PLAIN:%=%/...))")
 
-# Tests that take long are named TestLong…. Those of external/model read nothing but the
-# model, which seldom changes, and take four minutes: `make model` runs them.
+# Slow tests are named TestLong…. Those of external/model depend only on the model, which seldom
+# changes, and take four minutes; `make model` runs them.
 LONG = $(filter-out $(LONG_SEQUENTIAL) $(OTHERS:%=%%) $(WORKSHOP:%=%%) $(PLAIN:%=%%),$(shell grep -rl --include=*_test.go '^func TestLong' . | xargs -n 1 dirname | sort -u))
 .PHONY: test-all
-test-all: test redis bench-once ## Run all tests, those that take long too, and name what is skipped
+test-all: test redis bench-once ## Run all tests, including the slow ones, and list the skipped ones
 	$(GO) test $(LINK) $(SEQUENTIAL)
 	$(GOTEST) -run '^TestLong' $(LONG)
 	$(subst -race,,$(GOTEST)) -run '^TestLong' $(LONG_SEQUENTIAL)
@@ -91,31 +91,30 @@ test-all: test redis bench-once ## Run all tests, those that take long too, and 
 
 .PHONY: test-citus
 test-citus: ## Run the tests of Citus on the cluster whose nodes DEDUP_CITUS_URLS names
-	@test -n "$$DEDUP_CITUS_URLS" || { echo "DEDUP_CITUS_URLS names no Citus cluster; docs/sharded.md says what it is to be"; exit 1; }
+	@test -n "$$DEDUP_CITUS_URLS" || { echo "DEDUP_CITUS_URLS names no Citus cluster; docs/sharded.md describes the cluster"; exit 1; }
 	$(GO) test $(LINK) $(RACE) -count 1 -parallel 4 -timeout 25m -run '^TestCitus' ./internal/contract ./external ./cmd/dedup/internal/doctor ./proof/internal/replay
 
-# Some tests run through PgBouncer. Where it is not installed, Debian's package
-# is unpacked into .cache, with the libraries that a small system does not bring;
-# where that does not work either, those tests say so.
+# Some tests need PgBouncer. If it is not installed, scripts/unpack unpacks Debian's package and its
+# libraries into .cache. If that fails too, those tests are skipped with a message.
 PGBOUNCER := $(CURDIR)/.cache/pgbouncer
 .PHONY: pgbouncer
 pgbouncer:
 	@scripts/unpack pgbouncer "$(PGBOUNCER)" pgbouncer libc-ares2 libevent-2.1-7
 
-# Redis is one of the rivals that the benchmark measures, found in the same ways.
+# The benchmark compares with Redis, which is found in the same way.
 REDIS := $(CURDIR)/.cache/redis
 .PHONY: redis
 redis:
 	@scripts/unpack redis-server "$(REDIS)" redis-server redis-tools libatomic1 libjemalloc2 liblzf1
 
-# promtool tests the rules for alerts, found in the same ways.
+# promtool tests the alert rules. It is found in the same way.
 PROMTOOL := $(CURDIR)/.cache/prometheus
 .PHONY: promtool
 promtool:
 	@scripts/unpack promtool "$(PROMTOOL)" prometheus
 
 .PHONY: screenshots
-screenshots: ## Take the pictures of the console in docs/ anew
+screenshots: ## Make the screenshots of the console in docs/
 	DEDUP_SCREENSHOTS="$(CURDIR)/docs" $(GO) test -count 1 -v -run TestLongConsole/Screenshots ./proof/browsertest
 
 .PHONY: figures
@@ -123,14 +122,14 @@ figures: ## Count the code and the way of a call, and compare with the goals
 	@$(GO) run ./proof/bench figures
 
 .PHONY: bench-once
-bench-once: ## Run every Go benchmark once, so that none rots
+bench-once: ## Run every Go benchmark once, to check that it works
 	$(GO) test -run '^$$' -bench . -benchtime 1x . ./internal/contract
 
 .PHONY: lint
 lint: ## Check formatting, vet, the house rules and the modules' files
 	@test -z "$$(gofmt -l .)" || { gofmt -l . ; echo "run gofmt -w on these"; exit 1; }
 	$(GO) vet $(PACKAGES)
-	@mkdir -p .cache && cp go.work.sum .cache/go.work.sum && $(GO) doc . >/dev/null && cmp go.work.sum .cache/go.work.sum || { echo "go doc changes go.work.sum: commit it as it is now"; exit 1; }
+	@mkdir -p .cache && cp go.work.sum .cache/go.work.sum && $(GO) doc . >/dev/null && cmp go.work.sum .cache/go.work.sum || { echo "go doc changed go.work.sum: commit the change"; exit 1; }
 	$(GO) run $(GOLANGCI) run --allow-parallel-runners $(PACKAGES)
 	@GO="$(GO)" scripts/tidy -diff $(MODULES)
 
@@ -143,10 +142,10 @@ fuzz: ## Fuzz every target for FUZZTIME (30s)
 	@scripts/fuzz $(FUZZTIME)
 
 .PHONY: cover
-cover: pgbouncer ## Run the tests of the library and show what they do not reach
+cover: pgbouncer ## Run the tests of the library and list the least covered functions
 	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" $(GO) test -coverpkg=.,./migrations -coverprofile=.cache/cover.out . ./migrations
 	$(GO) tool cover -func=.cache/cover.out | sort -k3 -n | head -40
 
 .PHONY: clean
-clean: ## Remove what these commands left behind
-	rm -rf .cache bin demo.html
+clean: ## Remove the files that these commands make
+	rm -rf .cache bin dist demo.html
