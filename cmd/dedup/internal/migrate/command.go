@@ -14,23 +14,23 @@ import (
 	"github.com/tooldedup/dedup/migrations"
 )
 
-const long = `Create and check the table tool_dedup, in which the library keeps its records.
+const long = `Create and check the library's tables.
 
-The migrations are numbered on their own and recorded in a table of their own,
-tool_dedup_version, so they can live beside an application's migrations. Instead
-of this command an application's goose can apply them (see the Go package
-migrations), or any other tool the SQL of ` + "`dedup migrate print`" + `.
+The migrations are recorded in the table tool_dedup_version, so their numbers do not
+clash with the application's migrations. Instead of this command the application's
+goose can apply them (see the Go package migrations), or any other tool can run the
+SQL of ` + "`dedup migrate print`" + `.
 
-Run up as the role that is to own the table, and directly rather than through a
-pooler such as PgBouncer. Run check as the role of the application. What undoes a
-migration is in its file, for goose and for psql.`
+Run up as the role that will own the tables, with a direct connection instead of a
+pooler such as PgBouncer. Run check as the role of the application. There is no
+command to undo a migration; its SQL is in the migration's file.`
 
 // Command returns the command `dedup migrate`.
 func Command() *cobra.Command {
 	var s schema
 	cmd := cli.Group(&cobra.Command{
 		Use:   "migrate",
-		Short: "Create and check the table that the library needs",
+		Short: "Create and check the library's tables",
 		Long:  long,
 		Example: `  export DATABASE_URL=postgres://user:password@localhost:5432/mydb
   dedup migrate up
@@ -49,11 +49,12 @@ func printCommand(s *schema) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "print",
 		Short: "Print the migrations as plain SQL",
-		Long: `Print all migrations as SQL, for those who apply schema changes by other means
-than goose. No database is needed. With --schema the SQL sets the search_path
-first; otherwise the table goes where the session's search_path leads.
+		Long: `Print all migrations as SQL, to apply them by other means than goose. The SQL can
+be applied again: it makes only what is missing. The command needs no database. With
+--schema the SQL sets the search_path first; otherwise the tables are made in the first
+schema of the session's search_path.
 
-With --citus it prints what comes after them on a Citus cluster instead, to be run on the
+With --citus print instead the SQL that distributes the tables. Run it afterwards, on the
 coordinator.`,
 		Example: `  dedup migrate print | psql --single-transaction --set ON_ERROR_STOP=1 mydb
   dedup migrate print --citus --colocate-with bookings | psql --single-transaction --set ON_ERROR_STOP=1 mydb`,
@@ -82,14 +83,13 @@ func checkCommand(s *schema) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
 		Short: "Check that the table is there, sound and usable",
-		Long: `Look for everything that would make a call fail, or run twice: a missing or half
-applied schema, a wrong primary key, triggers, missing privileges, a standby, and
-so on. All problems are listed at once, each with its fix, and the exit code is 1.
-Nothing is changed.
+		Long: `Look for every problem that would make a call fail or run twice: a missing or
+incomplete schema, a wrong primary key, triggers, missing privileges, a standby, and so
+on. List all problems, each with its fix. The exit code is 1 if there are any. Nothing
+is changed.
 
-Privileges are those of the role that connects: run it as the application's. An
-application can do the same when it starts, with the Go function
-migrations.Check.`,
+Run it as the application's role, whose privileges it checks. An application can do the
+same when it starts, with the Go function migrations.Check.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()

@@ -17,7 +17,7 @@ import (
 type schema struct {
 	cli.Target
 	recreate bool
-	// citus says that the tables are to be placed on a Citus cluster, beside those of colocateWith.
+	// citus distributes the tables on a Citus cluster, co-located with the table colocateWith.
 	citus        bool
 	colocateWith string
 
@@ -26,7 +26,8 @@ type schema struct {
 	recorded   bool // goose has recorded a migration in its version table
 }
 
-// config is how to connect. The schema is all of the search_path: that is where unqualified objects go.
+// config returns the configuration of a connection whose search_path is the schema alone: the migrations
+// create unqualified objects.
 func (s *schema) config() (*pgx.ConnConfig, error) {
 	config, err := s.Config("dedup migrate")
 	if err != nil {
@@ -36,7 +37,7 @@ func (s *schema) config() (*pgx.ConnConfig, error) {
 	return config.ConnConfig, nil
 }
 
-// with connects for as long as fn runs. The schema must exist.
+// with runs fn with a connection. The schema must exist.
 func (s *schema) with(fn func(cmd *cobra.Command) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		config, err := s.config()
@@ -52,9 +53,9 @@ func (s *schema) with(fn func(cmd *cobra.Command) error) func(*cobra.Command, []
 	}
 }
 
-// addCitusFlags adds the flags that say how the tables are to be placed on a Citus cluster.
+// addCitusFlags adds the flags for a Citus cluster.
 func (s *schema) addCitusFlags(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&s.citus, "citus", false, "place the tables on a Citus cluster: distributed by scope")
+	cmd.Flags().BoolVar(&s.citus, "citus", false, "distribute the tables on a Citus cluster, by scope")
 	cmd.Flags().StringVar(&s.colocateWith, "colocate-with", "", "a distributed table of the application, whose tenant column is text COLLATE \"C\" (default none: those name tool_dedup)")
 }
 

@@ -22,29 +22,29 @@ import (
 func upCommand(s *schema) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Create the table, or bring it up to date",
-		Long: `Apply the migrations that have not been applied, each in a transaction of its own,
-and record them in tool_dedup_version. When there are none, nothing happens, so
-that it can be run at every deployment, and by several at once.
+		Short: "Create the tables, or bring them up to date",
+		Long: `Apply the pending migrations, each in its own transaction, and record them in
+tool_dedup_version. Without pending migrations nothing happens. Run the command at every
+deployment; several processes at once take turns.
 
-A table that was dropped although its migration is recorded is an error: restore
-it, or give --recreate. A tool_dedup that is made anew knows no earlier call, so
-that each one runs again when it is retried.
+It is an error if a table is missing although its migration is recorded: restore the
+table, or give --recreate. A new tool_dedup is empty, so every earlier call runs again
+if it is retried.
 
-With --citus the tables are then placed on the Citus cluster, in one transaction, unless
-they are already. ` + "`dedup migrate print --citus`" + ` prints what is run. Where calls are
-running, run that yourself, in the transaction that distributes their own tables.`,
+With --citus also distribute the tables on the Citus cluster, in one transaction, unless
+they are distributed. ` + "`dedup migrate print --citus`" + ` prints the SQL. While calls run, do not
+use --citus: run that SQL in the transaction that distributes the application's tables.`,
 		Args: cobra.NoArgs,
 		RunE: s.with(s.up),
 	}
 	s.addCitusFlags(cmd)
-	cmd.Flags().BoolVar(&s.recreate, "recreate", false, "make a table anew, empty, that was dropped although its migration is recorded")
+	cmd.Flags().BoolVar(&s.recreate, "recreate", false, "make missing tables again, empty, although their migration is recorded")
 	return cmd
 }
 
 func (s *schema) up(cmd *cobra.Command) error {
 	ctx := cmd.Context()
-	// Before goose creates a version table that would say so falsely.
+	// goose would record migrations that it did not apply.
 	if s.tableFound && !s.recorded {
 		return fmt.Errorf("%s is there, but %s records no migration of it: it was applied by other means than goose; apply new migrations by those, and see `dedup migrate check`",
 			s.Table(), migrations.VersionTable)
@@ -54,13 +54,13 @@ func (s *schema) up(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	// Several at once, as when many instances of an application start, take turns.
+	// The lock makes instances of an application that start at once take turns.
 	const everySecond, forFiveMinutes = 1, 300
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(everySecond, forFiveMinutes))
 	if err != nil {
 		return fmt.Errorf("preparing the lock: %w", err)
 	}
-	// A migration that is forgotten by settleDropped may be older than others.
+	// settleDropped may unrecord a migration that is older than others.
 	p, err := goose.NewProvider(goose.DialectPostgres, s.db, migrations.FS,
 		goose.WithTableName(migrations.VersionTable), goose.WithSessionLocker(locker), goose.WithAllowOutofOrder(true))
 	if err != nil {
@@ -127,7 +127,7 @@ const dropped = `(
      WHERE to_regclass(format('%I.%I', $2::text, name)) IS NULL) AS dropped
  WHERE version_id = $1::bigint AND is_applied AND dropped.names IS NOT NULL`
 
-// place places the tables, all or none.
+// place distributes the tables, all in one transaction.
 func (s *schema) place(cmd *cobra.Command) error {
 	tx, err := s.db.BeginTx(cmd.Context(), nil)
 	if err != nil {
