@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	changed = "It has changed since you looked, and nothing is done. Look at it again."
-	notSure = "Whether it is done is not known. Look at the call again."
+	changed = "It has changed since you read it, and nothing was done. Reload the page."
+	notSure = "The outcome is unknown. Reload the call's page."
 )
 
-// act lets somebody act on a call who may. If that is refused, the call's page is shown again, with the form as it was
-// filled in.
+// act runs an act on a call if the visitor may act. If it is refused, act shows the call's page
+// again with the form as it was filled in.
 func (c *console) act(v *visit, act func(id call, reason string) error) error {
-	id, err := v.acts()
+	id, err := v.checkAct()
 	if err != nil {
 		return err
 	}
-	err = fail(http.StatusBadRequest, "Say why: the reason is kept in the audit.")
+	err = fail(http.StatusBadRequest, "Give a reason; the audit keeps it.")
 	if reason := strings.TrimSpace(v.r.FormValue("reason")); reason != "" {
 		err = act(id, reason)
 	}
 	refused, ok := errors.AsType[*failure](err)
 	switch {
 	case err == nil:
-		return v.goTo(id.Link())
+		return v.redirect(id.Link())
 	case !ok:
 		return err
 	}
@@ -44,20 +44,20 @@ func (c *console) act(v *visit, act func(id call, reason string) error) error {
 	return v.pageAs(refused.code, "call", k)
 }
 
-// acts reads which call somebody acts on who may.
-func (v *visit) acts() (id call, err error) {
+// checkAct checks that the visitor may act, and reads which call the form names.
+func (v *visit) checkAct() (id call, err error) {
 	if !v.Act {
-		return id, fail(http.StatusForbidden, "You may look, and not act.")
+		return id, fail(http.StatusForbidden, "You may read, but not act.")
 	}
 	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxForm)
 	if err := v.r.ParseForm(); err != nil {
 		return id, fail(http.StatusBadRequest, "The form cannot be read.")
 	}
-	v.r.Form = v.r.PostForm // and nothing of the address
+	v.r.Form = v.r.PostForm // without the address's query
 	return v.identity()
 }
 
-// reset frees the record that the visitor has looked at.
+// reset deletes the record that the visitor has read.
 func (c *console) reset(v *visit) error {
 	return c.act(v, func(id call, reason string) error {
 		return v.change(reason, func(opts dedup.ResetOptions) (bool, error) {
@@ -66,7 +66,7 @@ func (c *console) reset(v *visit) error {
 	})
 }
 
-// change changes the record that the visitor has looked at.
+// change changes the record that the visitor has read. The form has its created_at.
 func (v *visit) change(reason string, change func(opts dedup.ResetOptions) (changed bool, err error)) error {
 	createdAt, err := time.Parse(time.RFC3339Nano, v.r.FormValue("created_at"))
 	if err != nil || createdAt.IsZero() {
@@ -82,12 +82,12 @@ func (v *visit) change(reason string, change func(opts dedup.ResetOptions) (chan
 	case errors.Is(err, dedup.ErrInvalid), err == nil && !done:
 		return fail(http.StatusConflict, changed)
 	case err != nil:
-		return fail(http.StatusInternalServerError, "%s %s", explained(err), notSure)
+		return fail(http.StatusInternalServerError, "%s %s", errorText(err), notSure)
 	}
 	return nil
 }
 
-// resolve says what became of a call: of an effect outside of the database, or of a broken record.
+// resolve stores a verdict on an operation, or the result of a broken record.
 func (c *console) resolve(v *visit) error {
 	return c.act(v, func(id call, reason string) error {
 		if v.r.FormValue("created_at") == "" {
@@ -103,7 +103,8 @@ func (c *console) resolve(v *visit) error {
 	})
 }
 
-// resolveOperation stores a verdict on the operation that the visitor has looked at.
+// resolveOperation stores a verdict on the operation that the visitor has read. The form has its
+// fence.
 func (c *console) resolveOperation(v *visit, id call, reason string) error {
 	fence, err := strconv.ParseInt(v.r.FormValue("fence"), 10, 64)
 	if err != nil {
@@ -135,14 +136,14 @@ func (c *console) resolveOperation(v *visit, id call, reason string) error {
 	case isDecided:
 		return decided(first.Operation)
 	case errors.Is(err, dedup.ErrInFlight):
-		return fail(http.StatusConflict, "An attempt is under way, or somebody has acted since you looked. Look at it again.")
+		return fail(http.StatusConflict, "An attempt is running, or the operation has changed since you read it. Reload the page.")
 	case invalid:
 		text := problem.Field + " " + problem.Reason
 		if problem.Err != nil {
 			text += ": " + strings.TrimPrefix(problem.Err.Error(), "dedup: ")
 		}
 		return fail(http.StatusBadRequest, "%s.", text)
-	case err != nil: // the verdict may be stored, and a tool that is here have failed
+	case err != nil: // the verdict may be stored, and carrying it out here failed
 		return fail(http.StatusConflict, "The verdict was not carried out. %s", notSure)
 	}
 	return nil
@@ -164,14 +165,14 @@ func (v *visit) verdict(reason string) (external.Verdict, error) {
 	case "refuse":
 		return external.Refuse(reason), nil
 	}
-	return external.Verdict{}, fail(http.StatusBadRequest, "Say what became of it.")
+	return external.Verdict{}, fail(http.StatusBadRequest, "Choose a verdict.")
 }
 
-// result is the result that the visitor has written.
+// result returns the result that the visitor entered.
 func (v *visit) result() (json.RawMessage, error) {
 	result := v.r.FormValue("result")
 	if !utf8.ValidString(result) || !json.Valid([]byte(result)) {
-		return nil, fail(http.StatusBadRequest, `The result is not JSON; it is to be the tool's, such as {"id":"re_1"}.`)
+		return nil, fail(http.StatusBadRequest, `The result is not JSON. Enter the tool's result, such as {"id":"re_1"}.`)
 	}
 	return json.RawMessage(result), nil
 }

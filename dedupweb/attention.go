@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// listed is how many entries a list has at most.
+	// listed is the most entries of a list.
 	listed = 100
-	// held is how long a call may be in flight.
-	held = time.Minute
-	// searched is how many scopes of a visitor are looked at for tools.
+	// longInFlight is the age from which a call in flight needs attention.
+	longInFlight = time.Minute
+	// searched is the most scopes of a visitor that are searched for tools.
 	searched = 1000
 )
 
-// attention is what somebody has to look at.
+// attention is the page of everything that needs an operator.
 type attention struct {
 	*inspect.Attention
-	// Groups are those of which there is something.
+	// Groups are the groups that are not empty.
 	Groups []group
 }
 
-// group is what is shown together of what needs somebody.
+// group is a section of the page.
 type group struct {
 	ID, Tone, Badge, Title, Text string
 	kinds                        [2]string
@@ -37,22 +37,22 @@ var groups = []group{
 		Text: "An effect ended its own transaction. Find out what it did and repair that. Then say on the call's page that it happened, or free the record.",
 	}, {
 		ID: "parked", Tone: "warn", Badge: "parked", Title: "Parked, or happened twice", kinds: [2]string{"parked", "twice"},
-		Text: "These effects outside of the database may have happened, or happened twice. Look in the provider's books, then say on the call's page what became of it.",
+		Text: "These effects outside of the database may have happened, or happened twice. Look in the provider's books, then give a verdict on the call's page.",
 	}, {
 		ID: "open", Tone: "warn", Badge: "open for long", Title: "Open for long", kinds: [2]string{"open"},
 		Text: "Effects outside of the database that have no answer and are not parked. See that a process with the tool runs Tools.Recover.",
 	}, {
 		ID: "long", Tone: "warn", Badge: "in flight for long", Title: "In flight for long", kinds: [2]string{"in_flight"},
-		Text: "Their twins wait, or are answered that the call is in flight.",
+		Text: "Repeats of these calls wait, or are answered that the call is in flight.",
 	}, {
 		ID: "sweep", Tone: "warn", Badge: "late sweep", Title: "The sweep is late", kinds: [2]string{"sweep"},
 		Text: "The table grows, and holds results for longer than it should.",
 	},
 }
 
-// readAttention reads what needs somebody, in the scopes that may be seen.
+// readAttention reads everything that needs an operator in the given scopes; nil means all.
 func (c *console) readAttention(ctx context.Context, scopes []string) (*attention, error) {
-	found, err := c.db.Attention(ctx, scopes, held, listed)
+	found, err := c.db.Attention(ctx, scopes, longInFlight, listed)
 	if err != nil {
 		return nil, err
 	}
@@ -79,10 +79,10 @@ func (c *console) showAttention(v *visit) error {
 	return v.page("attention", a)
 }
 
-// Tone is that of the worst of it.
+// Tone is the tone of the first group, which is the worst.
 func (a *attention) Tone() string { return a.Groups[0].Tone }
 
-// Flying is how many calls are in flight, empty for none.
+// Flying is the number of calls in flight, empty for none.
 func (a *attention) Flying() string {
 	switch n := len(a.InFlight); {
 	case n == 0:

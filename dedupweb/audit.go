@@ -6,16 +6,16 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-// audited is a page of the audit.
-type audited struct {
+// auditPage is a page of the audit.
+type auditPage struct {
 	Lines   []inspect.AuditLine
 	Next    string
-	Missing bool // the table
+	Missing bool // the table does not exist
 }
 
 func (c *console) showAudit(v *visit) error {
 	page, err := c.db.Audit(v.r.Context(), &inspect.Filter{Scopes: v.Scopes}, v.r.FormValue("after"), listed)
-	a := &audited{Lines: page.Entries, Missing: inspect.IsMissing(err)}
+	a := &auditPage{Lines: page.Entries, Missing: inspect.IsMissing(err)}
 	switch {
 	case errors.Is(err, inspect.ErrCursor):
 		return noSuchPage

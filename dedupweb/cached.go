@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// cached has a value read once in a while for all who look at it, and not at all when nobody does.
+// cached shares a value among all visitors. It is read at most once in a while, and only if a
+// visitor asks.
 type cached[T any] struct {
 	read  func(context.Context) (T, error)
 	every time.Duration
 
-	// turn holds an element while somebody reads. It guards last and its time.
+	// turn holds an element while a goroutine reads. It guards last and at.
 	turn chan struct{}
 	last T
 	at   time.Time
@@ -20,7 +21,7 @@ func newCached[T any](every time.Duration, read func(context.Context) (T, error)
 	return &cached[T]{read: read, every: every, turn: make(chan struct{}, 1)}
 }
 
-// latest returns a value that was read within every.
+// latest returns a value that is not older than every.
 func (c *cached[T]) latest(ctx context.Context) (value T, err error) {
 	select {
 	case c.turn <- struct{}{}:

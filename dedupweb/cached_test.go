@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A value is read once in a while, however many look, and not when nobody does. An error is
-// given to who met it, and is not kept.
+// TestCached reads a value once in a while for any number of visitors, and never without one. An
+// error is returned to its reader and not kept.
 func TestCached(t *testing.T) {
 	t.Parallel()
 
@@ -49,7 +49,7 @@ func TestCached(t *testing.T) {
 		fault = nil
 		look(4)
 
-		c.turn <- struct{}{} // somebody reads
+		c.turn <- struct{}{} // another goroutine is reading
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = c.latest(ctx)

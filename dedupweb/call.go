@@ -14,36 +14,36 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// known is what a call's page shows.
-type known struct {
+// callPage is the data of a call's page.
+type callPage struct {
 	*inspect.Call
-	// Hidden is true where there is a result or a refusal that the visitor may not see.
+	// Hidden is true if there is a result or a refusal that the visitor may not see.
 	Hidden bool
-	// Free says whether the visitor may free the record, and Mend whether they may say that a broken one
-	// happened. Resolve says whether they may say what became of the operation, and Clear whether they may say
-	// that it is put right after it has happened twice.
+	// These are the acts that the visitor may do: Free deletes the record, Mend gives a broken
+	// record its result, Resolve gives the operation a verdict, and Clear marks an operation that
+	// happened twice as put right.
 	Free, Mend, Resolve, Clear bool
-	// Zero is the zero value of the tool's results, and Schema is their JSON Schema. Both are empty for
-	// a tool that is not here.
+	// Zero is the zero value of the tool's result as JSON, and Schema its JSON Schema. Both are
+	// empty if the tool is not registered here.
 	Zero, Schema string
-	// Problem says why an act was refused, whose form was filled in with Form.
+	// Problem is the reason why an act was refused, and Form is its form.
 	Problem string
 	Form    url.Values
 }
 
-// Filled is what a field of a form was filled in with, else what it begins with.
-func (k *known) Filled(field, first string) string {
+// Filled returns the value of a field of the refused form, or first if there is none.
+func (k *callPage) Filled(field, first string) string {
 	if k.Form == nil {
 		return first
 	}
 	return k.Form.Get(field)
 }
 
-// Hash is that of the key.
-func (k *known) Hash() string { return dedup.KeyHash(k.Key) }
+// Hash is the key's hash.
+func (k *callPage) Hash() string { return dedup.KeyHash(k.Key) }
 
-// IsHash reports whether the key looks like the hash of one.
-func (k *known) IsHash() bool { return isHash.MatchString(k.Key) }
+// IsHash reports whether the key has the form of a hash.
+func (k *callPage) IsHash() bool { return isHash.MatchString(k.Key) }
 
 func (c *console) showCall(v *visit) error {
 	id, err := v.identity()
@@ -57,7 +57,7 @@ func (c *console) showCall(v *visit) error {
 	return v.page("call", k)
 }
 
-func (c *console) readCall(v *visit, id call) (*known, error) {
+func (c *console) readCall(v *visit, id call) (*callPage, error) {
 	found, err := c.db.Call(v.r.Context(), id.Scope, id.Tool, id.Key)
 	switch {
 	case errors.Is(err, dedup.ErrSchema):
@@ -65,25 +65,25 @@ func (c *console) readCall(v *visit, id call) (*known, error) {
 	case err != nil:
 		return nil, err
 	}
-	k := &known{Call: found}
+	k := &callPage{Call: found}
 	if !v.Results {
 		k.Hidden = found.Hide()
 		for i := range found.Sessions {
 			found.Sessions[i].Statement = ""
 		}
 	}
-	k.Free = v.Act && !found.CreatedAt.IsZero() && found.Operation == nil // that is resolved, and never freed
+	k.Free = v.Act && !found.CreatedAt.IsZero() && found.Operation == nil // an operation is resolved, never freed
 	k.Mend = k.Free && found.State == string(dedup.StateBroken)
 	if op := found.Operation; op != nil {
 		k.Resolve = v.Act && op.State != external.Done
 		k.Clear = v.Act && op.State == external.Done && op.Twice != ""
-		k.Zero, k.Schema = resultOf(c.tools.Out(id.Tool))
+		k.Zero, k.Schema = zeroAndSchema(c.tools.Out(id.Tool))
 	}
 	return k, nil
 }
 
-// resultOf is the zero value of a type and its schema, as JSON.
-func resultOf(out reflect.Type) (zero, schema string) {
+// zeroAndSchema returns the zero value of a type and its JSON Schema, both as JSON.
+func zeroAndSchema(out reflect.Type) (zero, schema string) {
 	if out == nil {
 		return "", ""
 	}

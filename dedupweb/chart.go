@@ -9,17 +9,17 @@ import (
 
 const chartHeight = 120
 
-// chart draws the calls of each part of the time as bars.
+// chart draws the calls of each part of a window as bars.
 type chart struct {
 	Width, Height int
-	Most          int64  // calls in one part
-	Part          string // how long one is
+	Most          int64  // the most calls in one part
+	Part          string // the length of a part
 	Bars          []bar
-	// Text says what it shows to those who do not see it.
+	// Text describes the chart for screen readers.
 	Text string
 }
 
-// bar is one kind of calls in one part: from Y down, Height high.
+// bar is one kind of calls in one part. It begins at Y and is Height high.
 type bar struct {
 	Class        string
 	X, Y, Height int

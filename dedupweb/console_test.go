@@ -19,7 +19,7 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// pages are all that there are to look at.
+// pages are the addresses of all pages.
 var pages = []string{"", "inflight", "attention", "records?tool=refund", "records", "records?scope=acme&tool=refund", "records?scope=acme&tool=refund&outcome=done", callPage("acme", "refund", "order-7"), "audit"}
 
 func TestNew(t *testing.T) {
@@ -43,7 +43,7 @@ func TestNew(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Every page is there for empty tables, for missing ones, and for full ones.
+// TestPages gets every page with empty tables, with missing ones, and with full ones.
 func TestPages(t *testing.T) {
 	t.Parallel()
 
@@ -103,7 +103,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// The overview goes by what Sweepers have written, where they have.
+// TestOverviewOfWhatIsRecorded prefers the counts that Sweepers have written.
 func TestOverviewOfWhatIsRecorded(t *testing.T) {
 	t.Parallel()
 
@@ -123,7 +123,7 @@ func TestOverviewOfWhatIsRecorded(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, b.get(t, "reader", "?last=1y").code)
 }
 
-// Nobody is let in who has no name, and who may look cannot act.
+// TestAccess refuses visitors without a name, and acts of read-only visitors.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 
@@ -149,7 +149,7 @@ func TestAccess(t *testing.T) {
 		require.NotContains(t, b.page(t, "scoped", page), "other", page)
 		b.page(t, "none", page)
 	}
-	require.Contains(t, b.page(t, "scoped", ""), "Counts are of all scopes")
+	require.Contains(t, b.page(t, "scoped", ""), "Counts include all scopes")
 	b.page(t, "scoped", pages[5])
 	for _, page := range []string{"records?scope=other", "records?scope=other&tool=refund", "records?scope=other&tool=refund&key=order-7", callPage("other", "refund", "order-7")} {
 		require.Equal(t, http.StatusForbidden, b.get(t, "scoped", page).code, page)
@@ -160,7 +160,7 @@ func TestAccess(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, b.post(t, "scoped", "reset?scope=acme", act).code)
 }
 
-// Keys and results are shown to those who may see them.
+// TestMasks shows keys and results only with the right to see them.
 func TestMasks(t *testing.T) {
 	t.Parallel()
 
@@ -182,7 +182,8 @@ func TestMasks(t *testing.T) {
 	require.NotContains(t, b.page(t, "actor", pages[7]), "hunter2")
 }
 
-// Another site cannot act through the browser of somebody who may.
+// TestOtherSitesAreRefused posts from another site through the browser of a visitor with the right
+// to act.
 func TestOtherSitesAreRefused(t *testing.T) {
 	t.Parallel()
 
@@ -228,12 +229,12 @@ func TestReset(t *testing.T) {
 	require.Contains(t, after, "not found")
 	require.Contains(t, after, "reset</span> by scoped: refunded by hand")
 
-	// What was looked at is gone, and another record in its place.
+	// The record that was read is gone, and another one has its key.
 	require.Equal(t, http.StatusConflict, b.post(t, "actor", "reset", act).code)
 	b.do(t, "acme", key)
 	got = b.post(t, "actor", "reset", act)
 	require.Equal(t, http.StatusConflict, got.code)
-	require.Contains(t, got.text, "changed since you looked")
+	require.Contains(t, got.text, "changed since you read it")
 	require.Contains(t, b.page(t, "keeper", page), "hunter2")
 }
 
@@ -286,7 +287,8 @@ func TestResolve(t *testing.T) {
 	require.Contains(t, b.page(t, "actor", "attention"), "order-9")
 }
 
-// Fifty viewers cost as many queries as one, and nobody costs none.
+// TestViewersShareCounts has fifty visitors cost as many queries as one. Without visitors there are
+// none.
 func TestViewersShareCounts(t *testing.T) {
 	t.Parallel()
 
@@ -299,7 +301,7 @@ func TestViewersShareCounts(t *testing.T) {
 	require.EqualValues(t, 1, b.counted.Load()-before)
 }
 
-// One look at any page says whether something is wrong, and the overview says what.
+// TestOneLook shows on every page that something is wrong, and on the overview what it is.
 func TestOneLook(t *testing.T) {
 	t.Parallel()
 
@@ -327,10 +329,11 @@ func TestOneLook(t *testing.T) {
 	require.NotContains(t, b.page(t, "scoped", ""), `late sweep`)
 	attention := b.page(t, "keeper", "attention")
 	require.Contains(t, attention, `href="call?key=order-11`)
-	require.Contains(t, attention, "another process goes on with it")
+	require.Contains(t, attention, "another process continues it")
 }
 
-// What is in flight in another process is seen by its session, and by its name where it has one here.
+// TestInFlightElsewhere shows another process's call by its session, and by name if this process
+// has the same call.
 func TestInFlightElsewhere(t *testing.T) {
 	t.Parallel()
 
@@ -361,7 +364,7 @@ func TestInFlightElsewhere(t *testing.T) {
 		require.Equal(t, sees, strings.Contains(b.page(t, who, callPage("other", "refund", "order-8")), "account-4711"), who)
 	}
 
-	// An attempt has its name. Where it is open for long, it needs somebody for that alone.
+	// An attempt has a name. If it is open for long, it is listed for that only.
 	b.exec(t, `INSERT INTO tool_effect (scope, tool, key, state, fence, due_at, sent_at, tries, looked, fingerprint, created_at, changed_at)
 		SELECT 'acme', 'pay', 'order-' || n, 'running', n, now() + interval '1 hour', now() - interval '2 minutes', 1, false, '', now() - interval '3 minutes' - (n - 20) * interval '1 hour', now() FROM generate_series(20, 22) n`)
 	page, needs := b.page(t, "scoped", "inflight"), b.page(t, "scoped", "attention")
@@ -369,9 +372,9 @@ func TestInFlightElsewhere(t *testing.T) {
 		require.Contains(t, page, ">"+key+"</a>")
 		require.Equal(t, 1, strings.Count(needs, ">"+key+"</a>"), key)
 	}
-	require.Equal(t, 1, strings.Count(needs, "on another process goes on with it"))
+	require.Equal(t, 1, strings.Count(needs, "on another process continues it"))
 
-	// A call of this process is shown where others cannot be read.
+	// A call of this process is shown even if others cannot be read.
 	b.exec(t, `ALTER TABLE tool_effect RENAME TO moved;
 		CREATE VIEW tool_effect AS SELECT (1 / 0)::text AS scope, ''::text AS tool, ''::text AS key, ''::text AS state, now() AS sent_at, now() AS created_at, now() AS due_at`)
 	page = b.page(t, "keeper", "inflight")
@@ -379,7 +382,7 @@ func TestInFlightElsewhere(t *testing.T) {
 	require.Contains(t, page, ">order-8</a>")
 }
 
-// From the overview two links lead to a call, whatever the scopes.
+// TestFromOverviewToCall follows two links from the overview to a call, with any scopes.
 func TestFromOverviewToCall(t *testing.T) {
 	t.Parallel()
 
@@ -395,9 +398,9 @@ func TestFromOverviewToCall(t *testing.T) {
 	}
 	require.Contains(t, b.page(t, "keeper", link(t, overview, "broken")), "order-8")
 
-	// What a search leaves out is asked for.
+	// A search without scope and tool asks for them.
 	page := b.page(t, "keeper", "records?key=order-7")
-	require.Contains(t, page, "give both as well")
+	require.Contains(t, page, "enter both as well")
 	require.Contains(t, page, ">other</a>")
 	require.Contains(t, b.page(t, "keeper", link(t, page, "other")), ">order-7</a>")
 	page = b.page(t, "scoped", "records?tool=refund")
@@ -407,7 +410,7 @@ func TestFromOverviewToCall(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, b.get(t, "keeper", "records?scope=%00").code)
 }
 
-// The pages work behind every way to mount the console.
+// TestMounts mounts the console in every way.
 func TestMounts(t *testing.T) {
 	t.Parallel()
 
@@ -435,7 +438,7 @@ func TestMounts(t *testing.T) {
 	require.Equal(t, "console/", got.Header().Get("Location"))
 }
 
-// A list has 100 entries at most, and says that there are more.
+// TestLongLists has more entries than the 100 that a list shows.
 func TestLongLists(t *testing.T) {
 	t.Parallel()
 
@@ -445,7 +448,7 @@ func TestLongLists(t *testing.T) {
 		SELECT now() - interval '1 hour' + right(key, 3)::int * interval '1 microsecond', 'app', 'app', 'broken', scope, tool, key, 'broken', created_at, 'why' FROM tool_dedup;
 		INSERT INTO tool_effect (scope, tool, key, state, fence, tries, looked, fingerprint, created_at, changed_at)
 		SELECT CASE WHEN n % 2 = 0 THEN 'acme' ELSE 'other' END, 'pay', 'order-' || lpad(n::text, 3, '0'), 'parked', n, 0, false, sha256(''), now(), now() + n * interval '1 second' FROM generate_series(1, 350) n`)
-	require.Contains(t, b.page(t, "keeper", "attention"), "There is more than is listed.")
+	require.Contains(t, b.page(t, "keeper", "attention"), "The list is longer than shown.")
 
 	page := b.page(t, "keeper", pages[5])
 	require.Contains(t, page, "order-051")
@@ -454,15 +457,15 @@ func TestLongLists(t *testing.T) {
 	page = b.page(t, "keeper", next)
 	require.Contains(t, page, "order-050")
 	require.NotContains(t, page, ">More<")
-	require.Contains(t, b.page(t, "reader", pages[5]), "Only those who may see keys can go on.")
+	require.Contains(t, b.page(t, "reader", pages[5]), "You need the right to see keys to go on.")
 
 	page = b.page(t, "reader", link(t, b.page(t, "reader", "audit"), "Older"))
 	require.Contains(t, page, dedup.KeyHash("order-050"))
 	require.NotContains(t, page, dedup.KeyHash("order-051"))
 
-	// Of scopes and tools it has as many, each with its greatest key.
+	// Scopes and tools are limited too, each with its greatest key.
 	b.exec(t, `INSERT INTO tool_dedup SELECT CASE WHEN n % 2 = 0 THEN 'acme' ELSE 's' || n END, 't' || n, 'k' || m, sha256(''), NULL, 'broken', NULL, now(), now() + interval '1 day', now() + interval '2 days' FROM generate_series(100, 299) n, generate_series(1, 2) m`)
-	const more, last = "There are more than are listed.", ">k2</a>"
+	const more, last = "The list is longer than shown.", ">k2</a>"
 	page = b.page(t, "keeper", "records")
 	require.Equal(t, 99, strings.Count(page, last), "and refund")
 	require.Contains(t, page, more)
@@ -481,10 +484,10 @@ func TestLongLists(t *testing.T) {
 	require.Contains(t, page, ">order-200<")
 	require.NotContains(t, page, ">order-201<")
 	require.NotContains(t, page, ">order-202<")
-	require.Contains(t, page, "There is more than is listed.")
+	require.Contains(t, page, "The list is longer than shown.")
 }
 
-// link is where a link of a page goes.
+// link returns the target of a page's link.
 func link(t *testing.T, page, text string) string {
 	t.Helper()
 	found := regexp.MustCompile(`href="([^"]+)">` + text + `<`).FindStringSubmatch(page)
@@ -492,8 +495,8 @@ func link(t *testing.T, page, text string) string {
 	return strings.ReplaceAll(found[1], "&amp;", "&")
 }
 
-// A verdict is written on a form that begins with the zero value of the tool's result. A wrong one is not stored, and the
-// form keeps what was filled in.
+// TestVerdictForm gives a verdict. The form begins with the zero value of the tool's result. A
+// wrong result is not stored, and the form keeps its fields.
 func TestVerdictForm(t *testing.T) {
 	t.Parallel()
 
@@ -518,11 +521,11 @@ func TestVerdictForm(t *testing.T) {
 
 	got := b.post(t, "actor", "resolve", form(page, "verdict", "happened", "result", `{"id":"re_1"}`))
 	require.Equal(t, http.StatusBadRequest, got.code)
-	require.Contains(t, got.text, "Say why")
+	require.Contains(t, got.text, "Give a reason")
 	require.Contains(t, got.text, "re_1")
 }
 
-// What happened twice is taken off the list on its call's page.
+// TestCleared clears an operation that happened twice on its call's page.
 func TestCleared(t *testing.T) {
 	t.Parallel()
 
@@ -543,7 +546,7 @@ func TestCleared(t *testing.T) {
 	require.Equal(t, http.StatusConflict, b.post(t, "actor", "resolve", act).code)
 }
 
-// A broken record whose effect happened is given its result.
+// TestMend gives a broken record its result.
 func TestMend(t *testing.T) {
 	t.Parallel()
 

@@ -16,37 +16,35 @@ import (
 const (
 	// statementTimeout bounds each statement that reads for a page.
 	statementTimeout = 5 * time.Second
-	// every is a tick: how often counts are read at most, however many look at them.
+	// every is the least time between two readings of the counts, for all visitors together.
 	every = 5 * time.Second
-	// maxForm bounds what is posted.
+	// maxForm is the most bytes of a form.
 	maxForm = 4 << 20
 )
 
 // Options configure the console.
 type Options struct {
-	// Access says who asks, and what they may see and do. It is required, and called for
-	// every request but those for the style sheet, the script and the icon. The zero Access is
-	// answered with 403.
+	// Access returns the visitor's rights. It is required, and called for every request except
+	// those for the style sheet, the script and the icon. The zero Access gets 403.
 	Access func(*http.Request) Access
-	// Tools are those of d. Verdicts on tools that were added to them are checked and carried
-	// out at once. Default Tools without any, so that a process that has the tool carries
-	// them out.
+	// Tools must belong to d. A verdict on a tool that is registered in them is checked and carried
+	// out at once. Default: Tools without any tool, so that another process carries verdicts out.
 	Tools *external.Tools
 }
 
-// Access is what somebody may see and do.
+// Access is a visitor's rights.
 type Access struct {
-	// Name is who asks, and goes to the audit. Nobody without a name is let in.
+	// Name is the visitor's name for the audit. It is required: without a name the answer is 403.
 	Name string
-	// Scopes are those whose calls may be seen and acted on; nil means all. Counts and
-	// sessions of the server are of all scopes, and not shown to those who see some.
+	// Scopes are the scopes whose calls the visitor may see and act on; nil means all. Counts and
+	// the server's sessions include all scopes, so a visitor with a list does not see them.
 	Scopes []string
-	// Keys says whether lists show keys, and not their hashes. Without it a call is found by
-	// those who know its key.
+	// Keys allows lists to show keys. Without it they show the keys' hashes, and a call's page
+	// needs its key.
 	Keys bool
-	// Results says whether results, refusals and the statements of effects are shown.
+	// Results allows results, refusals and the effects' statements to be shown.
 	Results bool
-	// Act says whether records may be freed and effects resolved.
+	// Act allows records to be freed and operations to be resolved.
 	Act bool
 }
 
@@ -58,7 +56,7 @@ type console struct {
 	tools  *external.Tools
 	access func(*http.Request) Access
 	db     inspect.Database
-	// counts are read by the name of the window, and needs for those who see all scopes.
+	// counts are cached by the window's name. needs is cached for visitors of all scopes.
 	counts map[string]*cached[*overview]
 	needs  *cached[*attention]
 }
@@ -68,8 +66,7 @@ type console struct {
 //
 //	mux.Handle("/console/", http.StripPrefix("/console", handler))
 //
-// It sends nothing, and starts no goroutine. The error is an
-// [dedup.ErrInvalid].
+// New sends nothing and starts no goroutine. The error is an [dedup.ErrInvalid].
 func New(d *dedup.Deduper, opts Options) (http.Handler, error) { return newHandler(d, opts, every) }
 
 func newHandler(d *dedup.Deduper, opts Options, every time.Duration) (http.Handler, error) {
@@ -80,9 +77,9 @@ func newHandler(d *dedup.Deduper, opts Options, every time.Duration) (http.Handl
 	case d == nil:
 		return nil, invalid("d", "must come from dedup.New")
 	case opts.Access == nil:
-		return nil, invalid("Access", "is required: it says who may see and do what")
+		return nil, invalid("Access", "is required; return each visitor's rights from it")
 	case opts.Tools != nil && opts.Tools.Deduper() != d:
-		return nil, invalid("Tools", "must be those of d")
+		return nil, invalid("Tools", "belong to another Deduper; make them with d")
 	}
 	tools := opts.Tools
 	if tools == nil {
@@ -115,41 +112,41 @@ func (c *console) handler() http.Handler {
 		"POST /reset":    c.reset,
 		"POST /resolve":  c.resolve,
 	} {
-		mux.Handle(pattern, c.visited(show))
+		mux.Handle(pattern, c.withAccess(show))
 	}
 	files := http.FileServerFS(static)
-	mux.HandleFunc("GET /style.css", served(files))
-	mux.HandleFunc("GET /live.js", served(files))
-	mux.HandleFunc("GET /icon.svg", served(files))
-	return secured(http.NewCrossOriginProtection().Handler(mux))
+	mux.HandleFunc("GET /style.css", staticFile(files))
+	mux.HandleFunc("GET /live.js", staticFile(files))
+	mux.HandleFunc("GET /icon.svg", staticFile(files))
+	return withHeaders(http.NewCrossOriginProtection().Handler(mux))
 }
 
-// served serves a file of the folder static.
-func served(files http.Handler) http.HandlerFunc {
+// staticFile serves a file of the folder static.
+func staticFile(files http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-cache")
 		files.ServeHTTP(w, withPath(r, "/static"+r.URL.Path))
 	}
 }
 
-// policy lets a page use what comes from its own handler, and nothing else.
+// policy lets a page load only files of its own handler.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// secured sets what every answer has.
-func secured(next http.Handler) http.Handler {
+// withHeaders sets the headers of every answer.
+func withHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
-		// Browsers that name no Sec-Fetch-Site are known by the Origin, which no-referrer hides.
+		// Without Sec-Fetch-Site the Origin is checked, and no-referrer would hide it.
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		switch {
-		case r.URL.Path == "" && !strings.HasSuffix(strings.TrimSuffix(r.RequestURI, "?"+r.URL.RawQuery), "/"): // a mount without the slash, which links are relative to
+		case r.URL.Path == "" && !strings.HasSuffix(strings.TrimSuffix(r.RequestURI, "?"+r.URL.RawQuery), "/"): // mounted without the slash that relative links need
 			h.Set("Location", path.Base(strings.TrimSuffix(r.RequestURI, "?"+r.URL.RawQuery))+"/")
 			w.WriteHeader(http.StatusPermanentRedirect)
 			return
-		case !strings.HasPrefix(r.URL.Path, "/"): // StripPrefix with the slash
+		case !strings.HasPrefix(r.URL.Path, "/"): // StripPrefix removed the slash
 			r = withPath(r, "/"+r.URL.Path)
 		}
 		next.ServeHTTP(w, r)

@@ -1,13 +1,12 @@
-// Package dedupweb is a console: an [http.Handler] that shows operators what became of calls,
-// what needs somebody, and how many calls were duplicates. Those who may act free records and
-// resolve parked effects with it.
+// Package dedupweb is a web console for operators: an [http.Handler] that shows the state of calls,
+// the calls that need an operator, and the share of duplicates. Visitors with the right to act free
+// records and resolve parked effects with it.
 //
-// The program says for each request who asks and what they may see and do; there is no default
-// that lets anybody in. Nothing can be changed without [Access.Act]. Keys and results are shown
-// to those who may see them.
+// The program returns each visitor's rights, and there is no default that lets anyone in. Without
+// [Access.Act] nothing can be changed. Keys and results are shown only with [Access.Keys] and
+// [Access.Results].
 //
-// Each page says whether something needs somebody. Pages are made on the server and work
-// without JavaScript, which only renews them.
-// No record is counted: figures are those that Sweepers with RecordStats have written, else
-// those of this process.
+// Every page shows whether something needs an operator. Pages are rendered on the server and work
+// without JavaScript, which only refreshes them. No page counts records: figures come from Sweepers
+// with RecordStats, or else from this process.
 package dedupweb

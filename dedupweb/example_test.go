@@ -13,7 +13,7 @@ import (
 	"github.com/tooldedup/dedup/dedupweb"
 )
 
-// The console below the application's own log-in, which says who asks.
+// The console behind the application's own log-in, which returns the visitor's rights.
 func ExampleNew() {
 	pool, err := pgxpool.New(context.Background(), "postgres://app@localhost/shop")
 	must(err)
@@ -24,7 +24,7 @@ func ExampleNew() {
 	console, err := dedupweb.New(d, dedupweb.Options{Access: func(r *http.Request) dedupweb.Access {
 		user, password, _ := r.BasicAuth() // or the application's session
 		if user != "ada" || password != "sesame" {
-			return dedupweb.Access{} // nobody
+			return dedupweb.Access{} // no access
 		}
 		return dedupweb.Access{Name: user, Keys: true, Act: true}
 	}})

@@ -24,7 +24,7 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// bundle is a console mounted at /console/, and a process that calls tools.
+// bundle is a console mounted at /console/ and a process that calls tools.
 type bundle struct {
 	db    *pgtest.DB
 	pool  *pgxpool.Pool
@@ -32,14 +32,14 @@ type bundle struct {
 	tools *external.Tools
 	pay   *external.Handle[payment, receipt]
 	url   string
-	// counted is how often counts were read.
+	// counted is how often the counts were read.
 	counted atomic.Int64
 }
 
-// asking is the header that says in tests who asks.
+// asking is the header with the visitor's name.
 const asking = "X-Asking"
 
-// visitors are who may see and do what.
+// visitors are the rights by name.
 var visitors = map[string]dedupweb.Access{
 	"nobody": {},
 	"reader": {Name: "reader"},
@@ -108,7 +108,7 @@ func (b *bundle) exec(t *testing.T, sql string) {
 	require.NoError(t, err)
 }
 
-// do makes a call whose result is a secret.
+// do makes a call whose result is secret.
 func (b *bundle) do(t *testing.T, scope, key string) {
 	t.Helper()
 	_, err := dedup.Do(t.Context(), b.d, dedup.Call{Scope: scope, Tool: "refund", Key: key}, func(context.Context, pgx.Tx) (string, error) {
@@ -127,7 +127,7 @@ func (b *bundle) breaks(t *testing.T, scope, key string) {
 	require.ErrorIs(t, err, dedup.ErrBroken)
 }
 
-// park makes a call whose answer is lost.
+// park makes a call whose reply is lost.
 func (b *bundle) park(t *testing.T, scope, key string) external.Operation {
 	t.Helper()
 	_, err := b.pay.Do(t.Context(), dedup.Call{Scope: scope, Key: key}, payment{7})
@@ -139,13 +139,13 @@ func (b *bundle) park(t *testing.T, scope, key string) external.Operation {
 	return op
 }
 
-// hold begins a call and returns when it is in its effect. The call ends with the test.
+// hold makes a call and returns when it is in its effect. The call ends with the test.
 func (b *bundle) hold(t *testing.T, scope, key string) {
 	t.Helper()
 	holdOf(t, b.d, scope, key)
 }
 
-// holdElsewhere begins a call of another process.
+// holdElsewhere makes such a call in another process.
 func (b *bundle) holdElsewhere(t *testing.T, opts *dedup.Options, scope, key string) {
 	t.Helper()
 	d, err := dedup.New(b.db.Pool(t, func(config *pgxpool.Config) { config.ConnConfig.RuntimeParams["application_name"] = "elsewhere" }), opts)
@@ -173,14 +173,14 @@ func holdOf(t *testing.T, d *dedup.Deduper, scope, key string) {
 	})
 }
 
-// answer is what a visitor got.
+// answer is a response.
 type answer struct {
 	code   int
 	header http.Header
 	text   string
 }
 
-// client follows no redirect.
+// client does not follow redirects.
 var client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 func (b *bundle) send(t *testing.T, who, method, page string, form url.Values, headers ...string) answer {
@@ -209,7 +209,7 @@ func (b *bundle) get(t *testing.T, who, page string) answer {
 	return b.send(t, who, http.MethodGet, page, nil)
 }
 
-// page gets a page that is there, and whole.
+// page gets a page, which must be complete.
 func (b *bundle) page(t *testing.T, who, page string) string {
 	t.Helper()
 	got := b.get(t, who, page)
@@ -230,7 +230,7 @@ func callPage(scope, tool, key string) string {
 
 var hidden = regexp.MustCompile(`<input type="hidden" name="(\w+)" value="([^"]*)">`)
 
-// form is what the browser would send of the form of a page.
+// form returns the fields that a browser would send for a page's form.
 func form(page string, more ...string) url.Values {
 	values := url.Values{}
 	for _, field := range hidden.FindAllStringSubmatch(page, -1) {

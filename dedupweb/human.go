@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// count writes a number with a comma between thousands.
+// count formats a number with a comma between thousands.
 func count(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for at := len(text) - 3; at > 0; at -= 3 {
@@ -14,7 +14,7 @@ func count(n int64) string {
 	return text
 }
 
-// tone is how a state, an outcome or an action is coloured.
+// tone is the colour class of a state, an outcome or an action.
 func tone(state any) string {
 	switch fmt.Sprint(state) {
 	case "done", "executed", "happened":

@@ -2,11 +2,11 @@ package dedupweb
 
 import "github.com/tooldedup/dedup/internal/inspect"
 
-// inFlight are the oldest calls that have not come to an end.
+// inFlight is the page of the oldest calls in flight.
 type inFlight struct {
 	Calls []inspect.Need
 	More  bool
-	// Problem says why those of other processes could not be read.
+	// Problem is the reason why other processes' calls could not be read.
 	Problem string
 }
 
@@ -14,13 +14,13 @@ func (c *console) showInFlight(v *visit) error {
 	calls, err := c.db.InFlight(v.r.Context(), v.Scopes, listed+1)
 	all := &inFlight{Calls: calls[:min(len(calls), listed)], More: len(calls) > listed}
 	if err != nil {
-		all.Problem = explained(err)
+		all.Problem = errorText(err)
 	}
 	v.hide(all.Calls)
 	return v.page("inflight", all)
 }
 
-// hide takes away the statements of effects where they may not be seen.
+// hide removes the effects' statements if the visitor may not see them.
 func (a *Access) hide(needs []inspect.Need) {
 	for _, n := range needs {
 		if n.Session != nil && !a.Results {

@@ -10,24 +10,24 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-// overview is what the first page shows. Nothing in it is of one scope.
+// overview is the data of the first page. It includes all scopes.
 type overview struct {
 	Window window
-	// Read is when it was read.
+	// Read is when the data was read.
 	Read time.Time
-	// Recorded says whether it is what Sweepers have written; else this process has counted
-	// since Since.
+	// Recorded is true if Sweepers wrote the counts. Otherwise this process counted them from
+	// Since.
 	Recorded bool
 	Since    time.Time
 	Total    inspect.Count
-	Others   int64 // calls that came to nothing
+	Others   int64 // neither ran nor were duplicates
 	Tools    []toolCounts
-	Chart    *chart // nil where there is none
-	// Hidden is true where the visitor may not see counts.
+	Chart    *chart // nil if not Recorded
+	// Hidden is true if the visitor may not see counts.
 	Hidden bool
 }
 
-// toolCounts are the calls of a tool.
+// toolCounts are the calls of a tool, and of each of its outcomes.
 type toolCounts struct {
 	inspect.Count
 	Outcomes []inspect.Count
@@ -37,9 +37,9 @@ func (c *console) showOverview(v *visit) error {
 	if !v.seesAll() {
 		return v.page("overview", &overview{Hidden: true})
 	}
-	counts := c.counts[cmp.Or(v.r.FormValue("last"), usual)]
+	counts := c.counts[cmp.Or(v.r.FormValue("last"), defaultWindow)]
 	if counts == nil {
-		return fail(http.StatusBadRequest, "There is no such time to show.")
+		return fail(http.StatusBadRequest, "There is no such window.")
 	}
 	o, err := counts.latest(v.r.Context())
 	if err != nil {
@@ -80,8 +80,9 @@ func (c *console) readOverview(ctx context.Context, w window) (*overview, error)
 	return o, nil
 }
 
-// linkOf leads to the calls of a tool that had an outcome, as far as something is stored of them.
-func linkOf(tool, outcome string) string {
+// outcomeLink returns the address of a page that lists a tool's calls with an outcome, empty if no
+// page does.
+func outcomeLink(tool, outcome string) string {
 	switch dedup.Outcome(outcome) {
 	case dedup.OutcomeExecuted, dedup.OutcomeReplayed, dedup.OutcomeRecovered:
 		return link("records", "tool", tool, "outcome", "done")

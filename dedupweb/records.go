@@ -13,47 +13,48 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// latest is how many of the latest records are shown where no tool of a scope is named.
+// latest is how many of the latest records are shown if no scope and tool are given.
 const latest = 20
 
-// found is the page of records: those of a tool of a scope, else the latest ones, and which
-// tools of which scopes have records.
-type found struct {
+// recordsPage is the data of the page of records. With a scope and a tool it lists their records.
+// Otherwise it lists the latest ones, and the scopes and tools that have records.
+type recordsPage struct {
 	inspect.Filter
-	// Key is a key, or the hash of one, that is looked for.
+	// Key is the key, or its hash, to search for.
 	Key      string
 	Outcomes []string
-	// Missed says why no record is listed for Key.
+	// Missed is the reason why no record is listed for Key.
 	Missed string
-	// Window is how far back those of a tool of a scope are listed by time, the newest first. Without
-	// one they are listed by key, which only visitors get who see keys: the order tells of them.
+	// Window limits the list to records that were created in it, the newest first. Without a
+	// window, records are listed by key. Only visitors with Keys get that list, because its
+	// order tells about keys.
 	Window  window
 	Records []inspect.Record
-	// Tools have the record with the greatest key of each tool, for those who see keys.
+	// Tools have the record with the greatest key of each tool, for visitors with Keys.
 	Tools []inspect.Record
-	// Next is the address of the page after this one, and More is true where there is one
-	// whose address would show a key.
+	// Next is the address of the next page. More is true if there is one, even if its address would
+	// show a key.
 	Next string
 	More bool
-	// Found is the key of the call that was looked for.
+	// Found is the key of the call that was searched for.
 	Found string
-	// MoreTools says whether there may be more tools than are listed.
+	// MoreTools is true if there may be more tools than are listed.
 	MoreTools bool
 }
 
-// One reports whether it is of one tool of one scope.
-func (f *found) One() bool { return f.Scope != "" && f.Tool != "" }
+// One reports whether the list is of one tool of one scope.
+func (f *recordsPage) One() bool { return f.Scope != "" && f.Tool != "" }
 
-// Windows are those to choose from.
-func (*found) Windows() []window { return windows }
+// Windows are the windows to choose from.
+func (*recordsPage) Windows() []window { return windows }
 
-// Link is the address of these records in a window, or by key where that has no name.
-func (f *found) Link(window string) string {
+// Link is the address of these records in the window of a name, or by key for the empty name.
+func (f *recordsPage) Link(window string) string {
 	return link("records", "scope", f.Scope, "tool", f.Tool, "outcome", f.Outcome, "last", window)
 }
 
 func (c *console) showRecords(v *visit) error {
-	f := &found{
+	f := &recordsPage{
 		Filter: inspect.Filter{Scope: v.r.FormValue("scope"), Tool: v.r.FormValue("tool"), Outcome: v.r.FormValue("outcome")},
 		Key:    v.r.FormValue("key"), Outcomes: inspect.Outcomes,
 	}
@@ -69,12 +70,12 @@ func (c *console) showRecords(v *visit) error {
 	case f.Scope != "" && !v.sees(f.Scope):
 		return fail(http.StatusForbidden, "You may not see this scope.")
 	case v.r.FormValue("after") != "" && !v.Keys:
-		return fail(http.StatusForbidden, "Only those who may see keys can go on.") // a cursor is not signed: answers to forged ones tell keys
+		return fail(http.StatusForbidden, "You need the right to see keys to go on.") // cursors are not signed: forged ones would reveal keys
 	case f.One() && f.Key != "" && !isHash.MatchString(f.Key):
-		return v.goTo(call{f.Scope, f.Tool, f.Key, true}.Link())
+		return v.redirect(call{f.Scope, f.Tool, f.Key, true}.Link())
 	case last != "":
 		if f.Window, known = windowOf(last); !known {
-			return fail(http.StatusBadRequest, "There is no such time to show.")
+			return fail(http.StatusBadRequest, "There is no such window.")
 		}
 	case f.One() && !v.Keys && f.Key == "":
 		f.Window = windows[len(windows)-1]
@@ -91,7 +92,7 @@ func (c *console) showRecords(v *visit) error {
 		return err
 	}
 	if f.Found != "" {
-		return v.goTo(call{f.Scope, f.Tool, f.Found, true}.Link())
+		return v.redirect(call{f.Scope, f.Tool, f.Found, true}.Link())
 	}
 	if !v.Keys {
 		slices.SortStableFunc(f.Records, byHash)
@@ -99,25 +100,25 @@ func (c *console) showRecords(v *visit) error {
 	return v.page("records", f)
 }
 
-// isHash is the form of a key's hash, which a key may have too.
+// isHash matches the form of a key's hash. A key may have that form too.
 var isHash = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
-// byHash has the newest record first, as lists by time do. Records of one moment are in the order of their hashes,
-// and not of their keys.
+// byHash sorts the newest record first. Records of the same time are sorted by hash, because an
+// order by key tells about keys.
 func byHash(a, b inspect.Record) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(dedup.KeyHash(a.Key), dedup.KeyHash(b.Key)))
 }
 
-// readHash finds the call whose key has a hash, else the one with the hash as its key. Its page is for those who see keys.
-func (c *console) readHash(ctx context.Context, v *visit, f *found) error {
+// readHash finds the call whose key has a hash. If the visitor may see keys, it sets Found.
+func (c *console) readHash(ctx context.Context, v *visit, f *recordsPage) error {
 	key, there, all, err := c.db.Find(ctx, f.Scope, f.Tool, f.Key)
 	if err != nil {
 		return err
 	}
 	if !there {
-		f.Missed = "No call of this tool in this scope has a key with this hash. Its record may be forgotten, or it did not run."
+		f.Missed = "No call of this tool in this scope has a key with this hash. Its record may be forgotten, or the call did not run."
 		if !all {
-			f.Missed = "No key with this hash was found among the greatest keys that were looked at. There are more records: `dedup list --key-hash` goes on."
+			f.Missed = "No key with this hash is among the greatest keys, which were searched. To search the others, use `dedup list --key-hash`."
 		}
 		return nil
 	}
@@ -127,13 +128,13 @@ func (c *console) readHash(ctx context.Context, v *visit, f *found) error {
 	}
 	page, _, err := c.db.Records(ctx, &inspect.Filter{Scope: f.Scope, Tool: f.Tool, Key: key}, "", 1)
 	if f.Records = page.Entries; len(f.Records) == 0 {
-		f.Missed = "The key with this hash is that of an effect outside of the database that has no answer yet. Attention and In flight list those that need somebody."
+		f.Missed = "The key with this hash belongs to an effect outside of the database that has no answer yet. See Attention and In flight."
 	}
 	return err
 }
 
-// readPage reads the records of a tool of a scope that come after a cursor.
-func (c *console) readPage(ctx context.Context, v *visit, f *found) error {
+// readPage reads the records of a tool of a scope after a cursor.
+func (c *console) readPage(ctx context.Context, v *visit, f *recordsPage) error {
 	page, _, err := c.db.Records(ctx, &f.Filter, v.r.FormValue("after"), listed)
 	if errors.Is(err, inspect.ErrCursor) {
 		return noSuchPage
@@ -145,8 +146,8 @@ func (c *console) readPage(ctx context.Context, v *visit, f *found) error {
 	return err
 }
 
-// readLatest reads the latest records and the tools, as far as they may be seen.
-func (c *console) readLatest(ctx context.Context, v *visit, f *found) (err error) {
+// readLatest reads the latest records and the tools that the visitor may see.
+func (c *console) readLatest(ctx context.Context, v *visit, f *recordsPage) (err error) {
 	f.Scopes = v.Scopes
 	if f.Records, err = c.db.Latest(ctx, &f.Filter, latest); err != nil {
 		return err

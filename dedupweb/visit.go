@@ -19,7 +19,7 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// visit is one request of somebody who is let in.
+// visit is one request of a visitor with access.
 type visit struct {
 	Access
 	c *console
@@ -27,8 +27,8 @@ type visit struct {
 	r *http.Request
 }
 
-// visited lets those in who have an Access, and answers what a page returns as an error.
-func (c *console) visited(show func(*visit) error) http.Handler {
+// withAccess refuses visitors without access, and answers a page's error.
+func (c *console) withAccess(show func(*visit) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{Access: c.access(r), c: c, w: w, r: r}
 		if v.Name == "" {
@@ -41,7 +41,7 @@ func (c *console) visited(show func(*visit) error) http.Handler {
 		}
 		failed, ok := errors.AsType[*failure](err)
 		if !ok {
-			failed = &failure{http.StatusInternalServerError, explained(err)}
+			failed = &failure{http.StatusInternalServerError, errorText(err)}
 		}
 		if err := v.render(failed.code, "failure", failed.text, nil); err != nil {
 			http.Error(w, failed.text, failed.code)
@@ -49,12 +49,12 @@ func (c *console) visited(show func(*visit) error) http.Handler {
 	})
 }
 
-// sees reports whether calls of a scope may be seen.
+// sees reports whether the visitor may see calls of a scope.
 func (a *Access) sees(scope string) bool { return a.seesAll() || slices.Contains(a.Scopes, scope) }
 
 func (a *Access) seesAll() bool { return a.Scopes == nil }
 
-// identity is the call that a request names, which the visitor may see.
+// identity returns the call that a request names, if the visitor may see it.
 func (v *visit) identity() (call, error) {
 	id := call{Scope: v.r.FormValue("scope"), Tool: v.r.FormValue("tool"), Key: v.r.FormValue("key"), Keys: true}
 	if field, problem := (table.Identity{Scope: id.Scope, Tool: id.Tool, Key: id.Key}).Problem(); problem != "" {
@@ -66,23 +66,23 @@ func (v *visit) identity() (call, error) {
 	return id, nil
 }
 
-// call names a call on a page.
+// call is a call's name on a page.
 type call struct {
 	Scope, Tool, Key string
-	// Keys says whether the key is shown.
+	// Keys is true if the key is shown.
 	Keys bool
 }
 
-// Call is how the visitor is shown a call.
+// Call returns a call's name with the visitor's right to see keys.
 func (v view) Call(scope, tool, key string) call { return call{scope, tool, key, v.Keys} }
 
-// Hash is what is shown where the key is not.
+// Hash is shown instead of the key.
 func (c call) Hash() string { return dedup.KeyHash(c.Key) }
 
 // Link is the address of the call's page.
 func (c call) Link() string { return link("call", "scope", c.Scope, "tool", c.Tool, "key", c.Key) }
 
-// link is the address of a page, with fields that have a value.
+// link returns the address of a page with its non-empty fields.
 func link(page string, fields ...string) string {
 	values := url.Values{}
 	for i := 0; i < len(fields); i += 2 {
@@ -93,7 +93,7 @@ func link(page string, fields ...string) string {
 	return page + "?" + values.Encode()
 }
 
-// failure is an answer other than a page.
+// failure is an error with the status and the text of its page.
 type failure struct {
 	code int
 	text string
@@ -107,14 +107,14 @@ func fail(code int, format string, args ...any) error {
 	return &failure{code, fmt.Sprintf(format, args...)}
 }
 
-// explained is what visitors are told of an error: nothing of where the database is.
-func explained(err error) string {
+// errorText describes an error for visitors, without the database's address.
+func errorText(err error) string {
 	server, ok := errors.AsType[*pgconn.PgError](err)
 	switch {
 	case inspect.IsMissing(err):
 		return "A table is missing; `dedup migrate check` says which."
 	case ok:
-		return fmt.Sprintf("The database refuses: %s (SQLSTATE %s).", server.Message, server.Code)
+		return fmt.Sprintf("The database refused the statement: %s (SQLSTATE %s).", server.Message, server.Code)
 	case errors.Is(err, context.DeadlineExceeded):
 		return "The database took too long."
 	default:
@@ -122,11 +122,11 @@ func explained(err error) string {
 	}
 }
 
-// view is what a page's template is given.
+// view is the data of a page's template.
 type view struct {
 	Page string
 	Access
-	// Needs is what needs somebody, nil where that is not known.
+	// Needs has everything that needs an operator, nil if it could not be read.
 	Needs *attention
 	Body  any
 }
@@ -143,7 +143,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"lasting":   inspect.Lasting,
 	"count":     count,
 	"link":      link,
-	"linkof":    linkOf,
+	"linkof":    outcomeLink,
 	"printable": inspect.Printable,
 	"tone":      tone,
 }).ParseFS(texts, "templates/*.html"))
@@ -159,11 +159,11 @@ func (v *visit) render(code int, page string, body any, needs *attention) error 
 	}
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	v.w.WriteHeader(code)
-	_, _ = v.w.Write(text.Bytes()) // the visitor has left
+	_, _ = v.w.Write(text.Bytes()) // an error means that the visitor has left
 	return nil
 }
 
-// page writes a page, with what needs somebody beside the link to that.
+// page writes a page with the number of needs beside the link to Attention.
 func (v *visit) page(page string, body any) error { return v.pageAs(http.StatusOK, page, body) }
 
 func (v *visit) pageAs(code int, page string, body any) error {
@@ -182,8 +182,8 @@ func (v *visit) pageAs(code int, page string, body any) error {
 	return v.render(code, page, body, needs)
 }
 
-// goTo sends the visitor on to a page of the console, wherever that is mounted.
-func (v *visit) goTo(link string) error {
+// redirect sends the visitor to a page of the console. The address is relative, so any mount works.
+func (v *visit) redirect(link string) error {
 	v.w.Header().Set("Location", link)
 	v.w.WriteHeader(http.StatusSeeOther)
 	return nil

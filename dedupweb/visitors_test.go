@@ -18,13 +18,13 @@ import (
 // after finds the cursors of a page.
 var after = regexp.MustCompile(`after=([\w-]+)`)
 
-// Every list is asked for by every kind of visitor. A page has no key and no scope that the visitor may not see,
-// and a cursor of a page tells nothing that the page does not.
+// TestEveryListForEveryVisitor gets every list with every kind of rights. A page has no key and no
+// scope that the visitor may not see, and its cursors tell no more than the page.
 func TestEveryListForEveryVisitor(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t, pgtest.New(t), time.Minute)
-	// One record of each scope is a moment later, for the lists by time; the others share a moment.
+	// For the lists by time, one record of each scope is later; the others have the same time.
 	b.exec(t, `INSERT INTO tool_dedup SELECT s, 'refund', s || '-order-' || lpad(n::text, 3, '0'), sha256(''), NULL, 'done', '1',
 			now() - interval '1 hour', now() + interval '23 hours', now() + interval '29 days' FROM generate_series(1, 130) n, unnest(ARRAY['acme', 'other']) s;
 		INSERT INTO tool_dedup_audit (at, actor, role, action, scope, tool, key, outcome, created_at, reason)
@@ -86,8 +86,8 @@ func TestEveryListForEveryVisitor(t *testing.T) {
 	}
 }
 
-// Cursors are not signed. A visitor who may not see keys would learn one, letter by letter, from what comes after
-// the places that he makes up.
+// TestForgedCursorsTellNoKey refuses cursors from visitors without Keys. Cursors are not
+// signed: from forged ones such a visitor could learn a key, letter by letter.
 func TestForgedCursorsTellNoKey(t *testing.T) {
 	t.Parallel()
 
@@ -116,7 +116,7 @@ func TestForgedCursorsTellNoKey(t *testing.T) {
 	}
 }
 
-// A visitor of one scope finds what needs somebody there, behind any number of others'.
+// TestScopeBehindOthers has a visitor of one scope find its needs behind any number of others'.
 func TestScopeBehindOthers(t *testing.T) {
 	t.Parallel()
 
@@ -135,8 +135,8 @@ func TestScopeBehindOthers(t *testing.T) {
 	}
 }
 
-// A record is found by a hash of the log, also one of an effect that has no record yet. What is not found is not said
-// never to have happened.
+// TestFindByHash finds a record by a hash from the log, also an effect without a record. The answer
+// for an unknown hash does not claim that the call never happened.
 func TestFindByHash(t *testing.T) {
 	t.Parallel()
 
@@ -154,7 +154,7 @@ func TestFindByHash(t *testing.T) {
 	require.Contains(t, b.page(t, "reader", search("pay", dedup.KeyHash("order-9"))), "has no answer yet")
 
 	page := b.page(t, "keeper", search("refund", "0123456789abcdef"))
-	require.Contains(t, page, "may be forgotten, or it did not run")
+	require.Contains(t, page, "may be forgotten, or the call did not run")
 	require.Contains(t, b.page(t, "keeper", link(t, page, "Look for it as a key")), "hunter2")
 	page = b.page(t, "keeper", callPage("acme", "refund", "order-1"))
 	require.Contains(t, page, "did not run")

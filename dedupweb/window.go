@@ -2,31 +2,31 @@ package dedupweb
 
 import "time"
 
-// window is a time up to now that is shown, in so many parts where it is drawn.
+// window is a span of time up to now. Its chart has parts bars.
 type window struct {
-	// Name stands in the address, Short on the page, and Text in a sentence.
+	// Name is for addresses, Short for buttons, and Text for sentences.
 	Name, Short, Text string
 	span              time.Duration
 	parts             int
-	// ticks is how many ticks pass between two readings. A long window changes slowly and has
-	// many rows.
+	// ticks is the number of ticks between two readings. A long window changes slowly and has many
+	// rows.
 	ticks time.Duration
 }
 
-// windows are those that there are to choose from.
+// windows are the windows to choose from.
 var windows = []window{
 	{"1h", "1 h", "hour", time.Hour, 30, 1},
-	{usual, "24 h", "24 hours", 24 * time.Hour, 48, 1},
+	{defaultWindow, "24 h", "24 hours", 24 * time.Hour, 48, 1},
 	{"7d", "7 days", "7 days", 7 * 24 * time.Hour, 56, 12},
 }
 
-// usual is the name of the window that is shown where none is chosen.
-const usual = "24h"
+// defaultWindow is the name of the window that is shown by default.
+const defaultWindow = "24h"
 
-// Windows are those to choose from.
+// Windows are the windows to choose from.
 func (*overview) Windows() []window { return windows }
 
-// windowOf is the window of a name.
+// windowOf returns the window of a name.
 func windowOf(name string) (window, bool) {
 	for _, w := range windows {
 		if w.Name == name {

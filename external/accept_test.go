@@ -149,12 +149,12 @@ func TestAcceptEnds(t *testing.T) {
 		is    error
 		says  string
 	}{
-		{"raises", 1, nil, "division by zero"},
+		{"raises", 1, nil, "SQLSTATE 22012"},
 		{"full", 1, full, ""},
-		{"locked", 1, nil, "55P03"},
+		{"locked", 1, nil, "SQLSTATE 55P03"},
 		{"panics", 1, nil, "panic: a bug"},
 		{"left", 1, context.Canceled, ""},
-		{"invalid", 1, nil, "a fault"},
+		{"invalid", 1, nil, "SQLSTATE 23514"},
 		{"held", 1, dedup.ErrInFlight, ""},
 		{"done", 1, nil, ""},
 		{"done", 2, dedup.ErrKeyReused, ""},

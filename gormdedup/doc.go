@@ -1,5 +1,5 @@
-// Package gormdedup joins dedup and gorm. It is package sqldedup with a *gorm.DB in place of a
-// *sql.Tx: effect, record and answer are one transaction, and gorm writes in it.
+// Package gormdedup joins dedup and gorm. It is package sqldedup with a *gorm.DB instead of a
+// *sql.Tx: effect and record are one transaction, and gorm writes in it.
 //
 //	result, err := dedup.Do(ctx, d, call, gormdedup.Effect(db, func(ctx context.Context, tx *gorm.DB) (Note, error) {
 //		note := Note{Text: "call the guest back"}
@@ -7,8 +7,8 @@
 //		return note, err
 //	}))
 //
-// Write through tx, and never through db itself: that is another connection, whose writes stay when
-// the effect is rolled back and are made again with each run. dedupvet finds them.
+// Write through tx, never through db. db uses another connection: its writes stay when the effect
+// is rolled back, and every run repeats them. dedupvet finds such writes.
 //
 // [Transaction] and [DoTx] commit several calls together, or a call and other writes.
 //
@@ -16,6 +16,6 @@
 //
 //	db, err := gorm.Open(postgres.New(postgres.Config{Conn: sqldedup.OpenDB(pool)}), &gorm.Config{})
 //
-// A gorm that was opened by a data source name serves as well. It has connections of its own beside
-// those of the pool: SetMaxOpenConns and the pool's MaxConns together must fit the server.
+// A gorm that was opened with a data source name works too. It has its own connections:
+// SetMaxOpenConns and the pool's MaxConns together must fit the server.
 package gormdedup

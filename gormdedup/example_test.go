@@ -39,8 +39,8 @@ func ExampleEffect() {
 	// note 1 replayed: true
 }
 
-// The order and its invoice are two calls that are committed together. Both writes are in effects:
-// what stands beside a call runs with every retry.
+// The order and its invoice are two calls that commit together. Both writes are in effects: a write
+// beside a call runs with every retry.
 func ExampleTransaction() {
 	ctx := context.Background()
 	pool, done := pgtest.Example(schema)

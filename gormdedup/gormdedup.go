@@ -23,11 +23,11 @@ func Effect[R any](db *gorm.DB, fn func(ctx context.Context, tx *gorm.DB) (R, er
 }
 
 // Transaction is [sqldedup.BeginFunc] with gorm: it begins a transaction on the pool of d and calls
-// fn, which makes calls in it with [DoTx]. It commits if fn returns nil or a refusal of one of these
-// calls, and rolls back after any other error. It runs fn again if a call asks for that with
-// [dedup.ErrRestartTx], and after a transient fault.
+// fn, which makes calls in it with [DoTx]. It commits if fn returns nil or a refusal of one of
+// these calls, and rolls back after any other error. It runs fn again after [dedup.ErrRestartTx]
+// and after a transient error.
 //
-// tx has the settings and conditions of db, and ctx. gorm rolls nothing back when ctx ends.
+// tx has the settings and conditions of db, and ctx. gorm does not roll back when ctx ends.
 func Transaction(ctx context.Context, d *dedup.Deduper, db *gorm.DB, fn func(tx *gorm.DB) error) error {
 	if fn == nil {
 		return sqldedup.BeginFunc[*sql.Tx](ctx, d, nil)
@@ -35,13 +35,13 @@ func Transaction(ctx context.Context, d *dedup.Deduper, db *gorm.DB, fn func(tx 
 	return sqldedup.BeginFunc(ctx, d, func(tx *sql.Tx) error { return fn(on(ctx, db, tx)) })
 }
 
-// DoTx is [sqldedup.DoTx] in a transaction of gorm's: that of [Transaction], of an [Effect], or
-// one that gorm itself has begun. The effect's tx is the same transaction with the effect's context.
+// DoTx is [sqldedup.DoTx] in a transaction of gorm: of [Transaction], of an [Effect], or one that
+// gorm itself began. The effect's tx is the same transaction with the effect's context.
 //
-// Begin one of gorm's own with db.WithContext(context.WithoutCancel(ctx)): a transaction whose
-// context can end is a [dedup.InvalidError]. Commit it after a nil error and after
-// [dedup.ErrRefused], and roll it back after any other. After [dedup.ErrRestartTx] run all of it
-// again. gorm may prepare its statements.
+// Begin a transaction of gorm with db.WithContext(context.WithoutCancel(ctx)): one whose context
+// can end is a [dedup.InvalidError]. Commit it after a nil error and after [dedup.ErrRefused], and
+// roll it back after any other. After [dedup.ErrRestartTx] run the whole transaction again. gorm
+// may prepare its statements.
 func DoTx[R any](ctx context.Context, d *dedup.Deduper, tx *gorm.DB, call dedup.Call, effect func(ctx context.Context, tx *gorm.DB) (R, error)) (dedup.Result[R], error) {
 	if effect == nil {
 		return sqldedup.DoTx[R](ctx, d, below(tx), call, nil)
@@ -49,15 +49,15 @@ func DoTx[R any](ctx context.Context, d *dedup.Deduper, tx *gorm.DB, call dedup.
 	return sqldedup.DoTx(ctx, d, below(tx), call, func(ctx context.Context) (R, error) { return effect(ctx, tx.WithContext(ctx)) })
 }
 
-// on is db on a transaction that somebody else ends. WithContext gives it a Statement of its own:
-// that of db is shared by everybody who uses db.
+// on returns db on a transaction that it does not end. WithContext gives it a new Statement,
+// because db's Statement is shared by all its users.
 func on(ctx context.Context, db *gorm.DB, tx *sql.Tx) *gorm.DB {
 	session := db.WithContext(ctx)
 	session.Statement.ConnPool = tx
 	return session
 }
 
-// below is what tx sends its statements on.
+// below returns the connection that tx sends its statements on.
 func below(tx *gorm.DB) sqldedup.Tx {
 	if tx == nil {
 		return nil
@@ -68,11 +68,11 @@ func below(tx *gorm.DB) sqldedup.Tx {
 	return begun{tx.Statement.ConnPool, tx.Statement.Context}
 }
 
-// begun is a transaction that says with which context gorm has begun it.
+// begun is a transaction with the context with which gorm began it.
 type begun struct {
 	gorm.ConnPool
 	with context.Context
 }
 
-// BegunWith is what [sqldedup.DoTx] asks for.
+// BegunWith is called by [sqldedup.DoTx].
 func (b begun) BegunWith() context.Context { return b.with }

@@ -78,7 +78,7 @@ func TestWays(t *testing.T) {
 				for _, replayed := range []bool{false, true} {
 					result, err := do(s.ctx, s, "k", effect)
 					require.NoError(t, err)
-					if name != "Nested" || !replayed { // the call around it is replayed there
+					if name != "Nested" || !replayed { // there the outer call is replayed
 						require.Equal(t, "first", result.Value.Text)
 						require.Equal(t, replayed, result.Replayed)
 					}
@@ -97,7 +97,7 @@ func TestWays(t *testing.T) {
 				}
 				require.Equal(t, []string{"first"}, s.notes(t))
 
-				// db is as it was: its statements are on connections of the pool.
+				// db is unchanged: its statements use connections of the pool.
 				require.NoError(t, s.db.Create(&Note{Text: "beside"}).Error)
 				require.Equal(t, []string{"first", "beside"}, s.notes(t))
 			})
@@ -105,7 +105,7 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// TestKeepsWhatGormHas hands conditions, settings and hooks of db to the effect.
+// TestKeepsWhatGormHas passes the conditions, settings and hooks of db to the effect.
 func TestKeepsWhatGormHas(t *testing.T) {
 	t.Parallel()
 	s := setup(t, gorm.Config{})
@@ -164,7 +164,7 @@ func TestRefuses(t *testing.T) {
 	})
 }
 
-// TestRunOfATool calls what Effect returns, as a tool's Run does.
+// TestRunOfATool calls Effect's result as a tool's Run does.
 func TestRunOfATool(t *testing.T) {
 	t.Parallel()
 	s := setup(t, gorm.Config{})
@@ -176,7 +176,7 @@ func TestRunOfATool(t *testing.T) {
 	require.Equal(t, []string{"text"}, s.notes(t))
 }
 
-// TestContextsEnd makes 800 calls whose contexts end at any time, in each way and at once. There
+// TestContextsEnd makes 800 concurrent calls whose contexts end at random times, in each way. There
 // are as many rows as records, and the race detector finds nothing.
 func TestContextsEnd(t *testing.T) {
 	t.Parallel()

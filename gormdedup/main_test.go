@@ -18,7 +18,7 @@ import (
 	"github.com/tooldedup/dedup/sqldedup"
 )
 
-// TestMain overlooks a goroutine that gorm starts for each gorm.Open with PrepareStmt and never ends.
+// TestMain ignores a goroutine that gorm starts for each gorm.Open with PrepareStmt and never ends.
 func TestMain(m *testing.M) {
 	pgtest.Main(m, goleak.IgnoreTopFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
 }
@@ -31,7 +31,7 @@ type Note struct {
 	Text string `json:"text"`
 }
 
-// service is what a service has: one pool for everything.
+// service is a service with one pool.
 type service struct {
 	ctx  context.Context
 	pool *pgxpool.Pool
@@ -69,7 +69,7 @@ func (s service) close() error {
 	return db.Close()
 }
 
-// notes are the texts that are committed.
+// notes returns the committed texts.
 func (s service) notes(t *testing.T) (notes []string) {
 	t.Helper()
 	require.NoError(t, s.pool.QueryRow(s.ctx, `SELECT coalesce(array_agg(text ORDER BY id), '{}') FROM notes`).Scan(&notes))

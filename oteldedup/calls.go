@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	// maxTools is how many tools are counted by name.
+	// maxTools is the most tools that are counted by name.
 	maxTools = 200
-	// otherTools is the tool that calls of all others are counted for.
+	// otherTools is the name under which all other tools are counted.
 	otherTools = "_other"
 )
 
-// call is a call from its start to its end.
+// call is a call that has started.
 type call struct {
 	tool  *tool
 	span  trace.Span
 	began time.Time
 }
 
-// calls has the calls that are in flight, and the tools that are counted by name.
+// calls has the calls in flight, and the tools that are counted by name.
 type calls struct {
 	mu    sync.Mutex
 	tools map[string]*tool
-	// others counts all other tools, nil until there are any.
+	// others counts all other tools; nil until there is one.
 	others *tool
-	open   map[*call]struct{} // those that have not ended
+	open   map[*call]struct{} // the calls in flight
 }
 
 func (cs *calls) start(name string) *call {
@@ -47,7 +47,7 @@ func (cs *calls) start(name string) *call {
 	return c
 }
 
-// end returns what a call of this outcome is counted with.
+// end ends a call and returns the attributes of its outcome.
 func (cs *calls) end(c *call, outcome dedup.Outcome) *attributes {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -55,7 +55,7 @@ func (cs *calls) end(c *call, outcome dedup.Outcome) *attributes {
 	return c.tool.with(outcome)
 }
 
-// tool is the tool as it is counted.
+// tool returns the tool under which a name is counted.
 func (cs *calls) tool(name string) *tool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -80,7 +80,7 @@ func (cs *calls) named(name string) *tool {
 	return of
 }
 
-// observe has the meter ask for the calls in flight whenever metrics are read.
+// observe makes the meter read the calls in flight whenever metrics are read.
 func (cs *calls) observe(meter metric.Meter) error {
 	inFlight, err := meter.Int64ObservableUpDownCounter("dedup.calls.in_flight", metric.WithUnit("{call}"),
 		metric.WithDescription("Calls that have not come to an end."))
@@ -99,13 +99,13 @@ func (cs *calls) observe(meter metric.Meter) error {
 	return err
 }
 
-// flight is how many calls of a tool are in flight, and the age of the oldest.
+// flight is the number of a tool's calls in flight, and the age of the oldest.
 type flight struct {
 	calls  int64
 	oldest time.Duration
 }
 
-// inFlight has an entry for every tool, also for those that rest.
+// inFlight returns an entry for every tool, also for those without calls in flight.
 func (cs *calls) inFlight(now time.Time) map[*tool]flight {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

@@ -11,10 +11,10 @@ import (
 	"github.com/tooldedup/dedup/oteldedup"
 )
 
-// maxAllocs is how many allocations a call that is not sampled may cost.
+// maxAllocs is the most allocations of a call that is not sampled.
 const maxAllocs = 12
 
-func TestAllocations(t *testing.T) { //nolint:paralleltest // testing.AllocsPerRun counts those of all goroutines
+func TestAllocations(t *testing.T) { //nolint:paralleltest // testing.AllocsPerRun counts all goroutines' allocations
 	tracer := sampling(t, sdktrace.NeverSample())
 	ctx := t.Context()
 	for _, outcome := range []dedup.Outcome{dedup.OutcomeExecuted, dedup.OutcomeReplayed} {
@@ -24,7 +24,7 @@ func TestAllocations(t *testing.T) { //nolint:paralleltest // testing.AllocsPerR
 	}
 }
 
-// BenchmarkCall is what a Tracer adds to a call, with an exporter that drops the spans.
+// BenchmarkCall measures the cost that a Tracer adds to a call, with an exporter that drops spans.
 func BenchmarkCall(b *testing.B) {
 	for name, sampler := range map[string]sdktrace.Sampler{"Unsampled": sdktrace.NeverSample(), "Sampled": sdktrace.AlwaysSample()} {
 		b.Run(name, func(b *testing.B) {
@@ -47,7 +47,7 @@ func sampling(tb testing.TB, sampler sdktrace.Sampler) *oteldedup.Tracer {
 	return tracer
 }
 
-// dropped is an exporter that drops what it gets.
+// dropped is an exporter that drops spans.
 type dropped struct{}
 
 func (dropped) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return nil }

@@ -24,7 +24,7 @@ const (
 	runbook     = "https://github.com/tooldedup/dedup/blob/main/docs/operations.md#"
 )
 
-// ruleFile is a file of rules as Prometheus reads it.
+// ruleFile is a file of rules in Prometheus's format.
 type ruleFile struct {
 	Groups []ruleGroup `yaml:"groups"`
 }
@@ -54,15 +54,16 @@ func alerts(t *testing.T) []rule {
 	return file.Groups[0].Rules
 }
 
-// The alerts fire on made series as deploy/prometheus/dedup.test.yml says.
+// TestAlertsFire fires the alerts on artificial series, as deploy/prometheus/dedup.test.yml
+// expects.
 func TestAlertsFire(t *testing.T) {
 	t.Parallel()
 	promtool.Run(t, rulesFolder, "check", "rules", "dedup.rules.yml")
 	promtool.Run(t, rulesFolder, "test", "rules", "dedup.test.yml")
 }
 
-// Every alert has a severity, a test, and a heading of its name in the runbook. It is about
-// what the library exports.
+// TestAlerts checks that every alert has a severity, a test and a heading in the runbook, and uses
+// exported metrics.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	tests, err := os.ReadFile(filepath.Join(rulesFolder, "dedup.test.yml"))
@@ -108,7 +109,8 @@ type panel struct {
 	}
 }
 
-// The dashboard shows what the library exports, by expressions that Prometheus can read.
+// TestDashboard checks that the dashboard shows exported metrics, in expressions that Prometheus
+// can parse.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../deploy/grafana/dedup.json")
@@ -147,7 +149,7 @@ func TestDashboard(t *testing.T) {
 	})
 }
 
-// exported has the labels of each metric in exportedNames, by the names that queries use.
+// exported returns the labels of each metric in exportedNames, by the name in queries.
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(exportedNames)
@@ -156,7 +158,7 @@ func exported(t *testing.T) map[string][]string {
 	for line := range strings.Lines(string(text)) {
 		words := strings.Fields(line)
 		name, kind, labels := words[0], words[1], words[2:]
-		// What Prometheus adds, and the SDK where a limit is reached.
+		// Prometheus adds two labels, and the SDK one if a limit is reached.
 		labels = append(slices.Clone(labels), "job", "instance", "otel_metric_overflow")
 		if kind != "histogram" {
 			all[name] = labels
@@ -173,15 +175,14 @@ var (
 	identifier = regexp.MustCompile(`[a-zA-Z_]\w*`)
 	matched    = regexp.MustCompile(`(\w+)\s*(?:=|!=|=~|!~)\s*"([^"]*)"`)
 
-	// language has the words of PromQL that the expressions use.
+	// language are the words of PromQL that the expressions use.
 	language = strings.Fields("and by histogram_quantile increase max on or rate sum time unless")
 )
 
-// exprError is nil where every word of an expression is one of PromQL's, an exported metric,
-// or a label that each metric of the expression has, and its outcomes and steps are the
-// library's.
+// exprError returns nil if every word of an expression is a word of PromQL, an exported metric, or
+// a label of each of its metrics, and its outcomes and steps are the library's.
 func exprError(metrics map[string][]string, expr string) error {
-	if one, others, found := strings.Cut(expr, "\nor "); found { // of other metrics
+	if one, others, found := strings.Cut(expr, "\nor "); found { // about other metrics
 		return errors.Join(exprError(metrics, one), exprError(metrics, others))
 	}
 	var used, labels []string
@@ -215,7 +216,7 @@ func exprError(metrics map[string][]string, expr string) error {
 	return nil
 }
 
-// values are those that the expressions may compare a label with.
+// values are the label values that the expressions may use.
 var values = map[string][]string{
 	"dedup_outcome": {
 		string(dedup.OutcomeExecuted), string(dedup.OutcomeReplayed), string(dedup.OutcomeRecovered),
@@ -227,7 +228,7 @@ var values = map[string][]string{
 	"otel_metric_overflow": {"true"},
 }
 
-// The check above finds what is wrong.
+// TestExprErrors gives exprError wrong expressions.
 func TestExprErrors(t *testing.T) {
 	t.Parallel()
 	metrics := exported(t)

@@ -1,5 +1,5 @@
-// Package oteldedup reports the calls of a Deduper to OpenTelemetry: a span for each call,
-// and metrics.
+// Package oteldedup reports the calls of a Deduper to OpenTelemetry: a span for each call, and
+// metrics.
 //
 //	tracer, err := oteldedup.New(nil) // the global providers
 //	if err != nil {
@@ -7,13 +7,13 @@
 //	}
 //	d, err := dedup.New(pool, &dedup.Options{Tracer: tracer})
 //
-// A call is a span "execute_tool {tool}". Its parent is the span of the caller's context.
-// The effect gets a context with this span, so the spans of its statements (otelpgx) are
-// below it. [ExtractMeta] takes the parent from a request of MCP.
+// A call is a span "execute_tool {tool}" below the span of the caller's context. The effect's
+// context has this span, so the spans of its statements (otelpgx) are below it. [ExtractMeta] takes
+// the parent from a request of MCP.
 //
-// Spans and metrics never have arguments, results or texts of errors. A span has the hash
-// of the call's key, and the attributes that [dedup.WithAttrs] gave the caller's context. Metrics have neither scope nor key: their attributes are the tool, of
-// which 200 are named, and short lists of fixed values.
+// Spans and metrics never have arguments, results or texts of errors. A span has the hash of the
+// call's key, and the attributes of [dedup.WithAttrs] in the caller's context. Metrics have neither
+// scope nor key. Their attributes are the tool, up to 200 by name, and short lists of fixed values.
 //
 //	dedup.calls                         counter    tool, dedup.outcome
 //	dedup.call.duration                 seconds    tool, dedup.outcome
@@ -34,9 +34,8 @@
 //	dedup.sweep.last_success.timestamp  seconds since 1970
 //	dedup.stats.errors                  counter
 //
-// The attribute of the tool is gen_ai.tool.name. Statistics of the connections are those of
-// the pool, and otelpgx.RecordStats reports them.
+// The tool's attribute is gen_ai.tool.name. otelpgx.RecordStats reports the pool's connections.
 //
-// docs/operations.md of the library has what each metric is for. Its folder deploy has rules
-// for alerts, and a dashboard.
+// docs/operations.md of the library explains each metric. Its folder deploy has alert rules and a
+// dashboard.
 package oteldedup

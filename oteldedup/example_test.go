@@ -18,7 +18,7 @@ import (
 	"github.com/tooldedup/dedup/oteldedup"
 )
 
-// Metrics for Prometheus: a call and its retry, as /metrics shows them.
+// Metrics for Prometheus: a call and its retry in /metrics.
 func Example_prometheus() {
 	ctx := context.Background()
 	pool, drop := pgtest.Example(`CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY, item text)`)
@@ -30,7 +30,7 @@ func Example_prometheus() {
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
 	defer func() { must(provider.Shutdown(ctx)) }()
 
-	tracer, err := oteldedup.New(&oteldedup.Options{MeterProvider: provider}) // with otel.SetMeterProvider nil does
+	tracer, err := oteldedup.New(&oteldedup.Options{MeterProvider: provider}) // nil if otel.SetMeterProvider was called
 	must(err)
 	d, err := dedup.New(pool, &dedup.Options{Tracer: tracer})
 	must(err)
@@ -44,7 +44,7 @@ func Example_prometheus() {
 		must(err)
 	}
 
-	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}) // mount it as /metrics
+	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}) // mount it at /metrics
 	page := httptest.NewRecorder()
 	metrics.ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
 	for _, line := range regexp.MustCompile(`(?m)^dedup_calls_total{(.*?),otel_.*} (\d+)$`).FindAllStringSubmatch(page.Body.String(), -1) {

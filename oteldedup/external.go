@@ -12,11 +12,11 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-// ObserveExternal has the meter ask, whenever metrics are read, how long the oldest effect
-// outside of the database has been open, how long the oldest one has been parked, and what waits
-// for a person: broken records, and effects that are parked or happened twice. These are four
-// looks at the database. If it cannot be read there is no value. The error is one of the
-// MeterProvider.
+// ObserveExternal makes the meter read the database whenever metrics are read. It reports the age
+// of the oldest effect outside of the database that is open, and of the oldest that is parked. It
+// also reports how many broken records and parked or doubled effects wait for an operator. This
+// takes four queries. If the database cannot be read, there is no value. The error is the
+// MeterProvider's.
 func (t *Tracer) ObserveExternal(x *external.Tools) error {
 	age, err := t.meter.Float64ObservableGauge("dedup.external.open.age.max", metric.WithUnit("s"),
 		metric.WithDescription("How long the oldest effect outside of the database has had no answer or been parked, 0 where there is none."))
@@ -50,7 +50,7 @@ func (t *Tracer) ObserveExternal(x *external.Tools) error {
 	return err
 }
 
-// observeStuck counts what waits for a person, by tool. A tool without any has no value.
+// observeStuck reports the needs for an operator by tool. A tool without any has no value.
 func (t *Tracer) observeStuck(ctx context.Context, o metric.Observer, stuck metric.Int64ObservableGauge, x *external.Tools) error {
 	db := inspect.Database{D: x.Deduper(), Tools: x, Timeout: stuckTimeout}
 	needs, err := db.Stuck(ctx, 1000)
@@ -67,7 +67,7 @@ func (t *Tracer) observeStuck(ctx context.Context, o metric.Observer, stuck metr
 // stuckTimeout bounds each statement.
 const stuckTimeout = 5 * time.Second
 
-// oldest is how long the first operation of a list has had no answer.
+// oldest returns the age in seconds of the first operation of a list that has no answer.
 func oldest(page func(after external.Operation) ([]external.Operation, error)) (float64, error) {
 	for last := (external.Operation{}); ; {
 		ops, err := page(last)
@@ -78,7 +78,7 @@ func oldest(page func(after external.Operation) ([]external.Operation, error)) (
 			switch op.State {
 			case external.Parked:
 				return op.Now.Sub(op.ChangedAt).Seconds(), nil
-			case external.Done: // which has happened twice
+			case external.Done: // listed because it happened twice
 				last = op
 			default:
 				return op.Now.Sub(op.CreatedAt).Seconds(), nil

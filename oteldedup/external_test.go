@@ -10,7 +10,7 @@ import (
 	"github.com/tooldedup/dedup/oteldedup"
 )
 
-// What is open or parked for long can be alerted on, and what is answered is neither.
+// TestObserveExternal reports open and parked effects, and no answered ones.
 func TestObserveExternal(t *testing.T) {
 	t.Parallel()
 

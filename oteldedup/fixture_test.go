@@ -29,7 +29,7 @@ type observed struct {
 	*metrics
 }
 
-// newObserved makes one on a database of its own. Also are further tracers.
+// newObserved returns one on a new database. also are further tracers.
 func newObserved(t *testing.T, also ...dedup.Tracer) *observed {
 	t.Helper()
 	o := &observed{spans: tracetest.NewSpanRecorder(), metrics: newMetrics(t)}
@@ -44,7 +44,7 @@ func newObserved(t *testing.T, also ...dedup.Tracer) *observed {
 	return o
 }
 
-// span returns the newest span of this name that has ended.
+// span returns the newest ended span of a name.
 func (o *observed) span(t *testing.T, name string) sdktrace.ReadOnlySpan {
 	t.Helper()
 	ended := o.spans.Ended()
@@ -57,7 +57,7 @@ func (o *observed) span(t *testing.T, name string) sdktrace.ReadOnlySpan {
 	return nil
 }
 
-// attributesOf are the attributes of a span, as text.
+// attributesOf returns the attributes of a span as text.
 func attributesOf(span sdktrace.ReadOnlySpan) map[string]string {
 	all := map[string]string{}
 	for _, kv := range span.Attributes() {
@@ -66,7 +66,7 @@ func attributesOf(span sdktrace.ReadOnlySpan) map[string]string {
 	return all
 }
 
-// metrics are those of a MeterProvider.
+// metrics are the metrics of a MeterProvider.
 type metrics struct {
 	reader   *sdkmetric.ManualReader
 	provider *sdkmetric.MeterProvider
@@ -80,15 +80,15 @@ func newMetrics(t testing.TB) *metrics {
 	return m
 }
 
-// points returns what an instrument has measured, by its attributes: the value of a counter
-// or gauge, or of a histogram how often it was recorded.
+// points returns an instrument's values by attributes: of a counter or gauge its value, of a
+// histogram the number of measurements.
 func (m *metrics) points(t *testing.T, name string) map[string]float64 {
 	t.Helper()
 	points, _ := m.read(t, name)
 	return points
 }
 
-// sums are those of a histogram.
+// sums returns the sums of a histogram by attributes.
 func (m *metrics) sums(t *testing.T, name string) map[string]float64 {
 	t.Helper()
 	_, sums := m.read(t, name)
@@ -147,7 +147,7 @@ func (q *queryTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx
 	return context.WithValue(ctx, queryKey{}, span)
 }
 
-// TraceQueryEnd is also called by pgx for rows of a batch, which had no start.
+// TraceQueryEnd is also called by pgx for rows of a batch, without a start.
 func (q *queryTracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
 	if span, ok := ctx.Value(queryKey{}).(trace.Span); ok {
 		span.End()
@@ -166,7 +166,7 @@ func callOf(key string) dedup.Call {
 	return dedup.Call{Scope: "acme", Tool: "add_note", Key: key}
 }
 
-// dump has everything that was measured, as text.
+// dump returns all measurements as text.
 func (m *metrics) dump(t *testing.T) string {
 	t.Helper()
 	var all metricdata.ResourceMetrics

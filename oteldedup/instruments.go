@@ -9,8 +9,8 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// instruments are the metrics that events are written to. Those of the calls in flight are
-// read instead, see [calls.observe].
+// instruments are the metrics to which events are written. Calls in flight are read instead; see
+// [calls.observe].
 type instruments struct {
 	calls, waits, retries, resets, externalSteps metric.Int64Counter
 
@@ -29,9 +29,9 @@ const (
 	day    = 24 * hour
 )
 
-// Boundaries of the histograms. A view of the MeterProvider replaces them.
+// The boundaries of the histograms. A view of the MeterProvider replaces them.
 var (
-	// Those that the semantic conventions have for a database's operations, and a minute.
+	// The semantic conventions' boundaries for a database's operations, and a minute.
 	callSeconds  = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, minute}
 	ageSeconds   = []float64{1, 10, minute, 10 * minute, hour, 6 * hour, day, 3 * day, 7 * day, 30 * day}
 	sweepSeconds = []float64{0.01, 0.1, 1, 10, minute, 10 * minute, hour}
@@ -63,7 +63,7 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 	}, errors.Join(m.errs...)
 }
 
-// maker makes instruments, and keeps the errors.
+// maker makes instruments and collects the errors.
 type maker struct {
 	meter metric.Meter
 	errs  []error
@@ -93,9 +93,8 @@ func (m *maker) seconds(name string, bounds []float64, what string) metric.Float
 	return h
 }
 
-// call counts a call that has come to its end. The times that it took have the call's trace
-// as their exemplar. The others are given no trace: each exemplar costs the call another look
-// at the clock.
+// call counts a call that has ended. Its durations have the call's trace as exemplar. The other
+// histograms have none: each exemplar costs the call another reading of the clock.
 func (i *instruments) call(ctx context.Context, of *tool, with *attributes, data *dedup.CallEndData) {
 	i.duration.Record(ctx, data.Duration.Seconds(), with.record...)
 	if data.Waited > 0 {

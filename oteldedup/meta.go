@@ -7,15 +7,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// ExtractMeta returns a context with the trace that a request of MCP belongs to: its
-// traceparent, tracestate and baggage are in params._meta, where MCP's SEP-414 has them.
-// Calls are children of the span there. They have a link to the span that ctx has, such as
-// that of the HTTP request. Without a valid traceparent that span stays the parent.
+// ExtractMeta returns a context with the trace of a request of MCP. Its traceparent, tracestate and
+// baggage are in params._meta, as MCP's SEP-414 defines. Calls are children of the span there. They
+// have a link to the span that ctx has, such as the span of the HTTP request. Without a valid
+// traceparent that span stays the parent.
 //
-// A client may send what it likes. In front of clients that are not trusted give the
-// TracerProvider a sampler that does not take the decision of a remote parent.
+// A client may send any traceparent. For untrusted clients give the TracerProvider a sampler that
+// ignores the decision of a remote parent.
 //
-// A middleware for the server of the MCP SDK, which comes before that of mcpdedup:
+// As a middleware for the server of the MCP SDK, ahead of that of mcpdedup:
 //
 //	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 //		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
@@ -44,18 +44,18 @@ func ExtractMeta(ctx context.Context, meta map[string]any) context.Context {
 	return context.WithValue(ctx, ambientKey{}, ambient{span: was, parent: is.SpanID()})
 }
 
-// w3c is what MCP prescribes, whatever propagator the program has.
+// w3c is the propagator that MCP prescribes. The program's own propagator does not matter.
 var w3c = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 
 type ambientKey struct{}
 
-// ambient is the span that a context had before ExtractMeta gave it the parent.
+// ambient is the context's span before ExtractMeta set the parent.
 type ambient struct {
 	span   trace.SpanContext
 	parent trace.SpanID
 }
 
-// ambientLink links to the ambient span from a child of the parent. Spans below have none.
+// ambientLink returns a link to the ambient span for a child of the parent. Spans below have none.
 func ambientLink(ctx context.Context) (trace.Link, bool) {
 	of, ok := ctx.Value(ambientKey{}).(ambient)
 	if !ok || trace.SpanContextFromContext(ctx).SpanID() != of.parent {

@@ -17,8 +17,8 @@ const (
 	traceparent = "00-" + remoteTrace + "-" + remoteSpan + "-01"
 )
 
-// A call belongs to the trace of its request's _meta, and links to the span around it. A
-// call inside of it does not.
+// TestExtractMeta puts a call into the trace of its request's _meta, with a link to the span around
+// it. A call inside it has no link.
 func TestExtractMeta(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)
@@ -43,7 +43,7 @@ func TestExtractMeta(t *testing.T) {
 	require.Empty(t, o.span(t, "execute_tool add_note").Links())
 }
 
-// What is not a traceparent leaves the context's span the parent.
+// TestExtractMetaOfNothing gives invalid traceparents. The context's span stays the parent.
 func TestExtractMetaOfNothing(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)

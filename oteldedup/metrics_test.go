@@ -16,7 +16,7 @@ import (
 	"github.com/tooldedup/dedup/oteldedup"
 )
 
-// A call is in flight from its start to its end, and its twin waits meanwhile.
+// TestInFlightMetrics counts a call as in flight from its start to its end, while its twin waits.
 func TestInFlightMetrics(t *testing.T) {
 	t.Parallel()
 	waits := signal(isWait)
@@ -48,7 +48,7 @@ func TestInFlightMetrics(t *testing.T) {
 	require.Equal(t, map[string]float64{tool: 1}, o.points(t, "dedup.wait.duration"))
 }
 
-// signals is a tracer that says when an event has come, as is tells.
+// signals is a tracer that signals the events for which is returns true.
 type signals struct {
 	dedup.Tracer
 	is   func(event dedup.Event) bool
@@ -73,7 +73,7 @@ func isWait(event dedup.Event) bool {
 	return ok
 }
 
-// failingOnce returns an effect whose first run cannot be serialized.
+// failingOnce returns an effect whose first run fails with a serialization error.
 func failingOnce() dedup.Effect[string] {
 	runs := 0
 	return func(ctx context.Context, tx pgx.Tx) (string, error) {
@@ -85,7 +85,7 @@ func failingOnce() dedup.Effect[string] {
 	}
 }
 
-// A sweep says when it succeeded, what it did, and whether it failed.
+// TestSweepMetrics reports when a sweep succeeded, its records, and its errors.
 func TestSweepMetrics(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)
@@ -104,9 +104,9 @@ func TestSweepMetrics(t *testing.T) {
 	require.Equal(t, last, o.points(t, "dedup.sweep.last_success.timestamp"))
 }
 
-// A sweep that its cancelled context ended, as at the end of a process, is no failure, and
-// one that left the table to another instance no success. Counts that could not be written are counted beside a sweep
-// that succeeds.
+// TestSweepsThatDoNotCount has a sweep whose context was cancelled, as at the end of a process: it
+// is not an error. A sweep that left the table to another instance is not a success. Counts that
+// could not be written are counted beside a successful sweep.
 func TestSweepsThatDoNotCount(t *testing.T) {
 	t.Parallel()
 	m, tracer := newTracer(t)
@@ -123,7 +123,7 @@ func TestSweepsThatDoNotCount(t *testing.T) {
 	require.Equal(t, map[string]float64{"": 2}, m.points(t, "dedup.sweep.duration"))
 }
 
-// newTracer returns a Tracer that no Deduper has.
+// newTracer returns a Tracer without a Deduper.
 func newTracer(t testing.TB) (*metrics, *oteldedup.Tracer) {
 	t.Helper()
 	m := newMetrics(t)
@@ -132,14 +132,14 @@ func newTracer(t testing.TB) (*metrics, *oteldedup.Tracer) {
 	return m, tracer
 }
 
-// traceCall tells a tracer of a call of a tool.
+// traceCall sends a tracer the events of a call.
 func traceCall(ctx context.Context, tracer *oteldedup.Tracer, tool string, outcome dedup.Outcome) {
 	data := dedup.CallData{Func: "Do", Scope: "acme", Tool: tool, Key: "k", KeyHash: dedup.KeyHash("k")}
 	ctx = tracer.TraceCallStart(ctx, data)
 	tracer.TraceCallEnd(ctx, dedup.CallEndData{CallData: data, Outcome: outcome, Attempts: 1, Duration: 1000, Age: 1000, ResultBytes: 100})
 }
 
-// Calls of many goroutines are all counted while somebody reads the metrics.
+// TestManyCalls counts calls of many goroutines while another one reads the metrics.
 func TestManyCalls(t *testing.T) {
 	t.Parallel()
 	m, tracer := newTracer(t)
@@ -160,8 +160,8 @@ func TestManyCalls(t *testing.T) {
 	require.Equal(t, map[string]float64{"dedup.outcome=executed,gen_ai.tool.name=add_note": goroutines * each}, m.points(t, "dedup.calls"))
 }
 
-// The tools behind the first 200, and names that no tool may have, are counted together.
-// A span has the name of the tool if it is one.
+// TestToolsAreBounded counts tools after the first 200, and invalid names, together. A span has the
+// tool's name if it is valid.
 func TestToolsAreBounded(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)

@@ -25,12 +25,12 @@ import (
 	"github.com/tooldedup/dedup/oteldedup"
 )
 
-// exportedNames has the metrics and their labels that a run of the library exports.
+// exportedNames is the file with the metrics and labels that a run of the library exports.
 const exportedNames = "testdata/prometheus.golden"
 
-// What Prometheus gets is what exportedNames has. The rules for alerts and the dashboard in
-// deploy are checked against it. With UPDATE_GOLDEN=1 it is written anew. A sampled call leaves an example of its trace in
-// the histograms.
+// TestPrometheusNames compares Prometheus's metrics with exportedNames, against which the alerts
+// and the dashboard in deploy are checked. UPDATE_GOLDEN=1 writes the file. A sampled call leaves
+// an exemplar in the histograms.
 func TestPrometheusNames(t *testing.T) {
 	t.Parallel()
 	registry, traceID := exportedRun(t)
@@ -61,7 +61,8 @@ func TestPrometheusNames(t *testing.T) {
 	require.Regexp(t, `(?m)^dedup_call_duration_seconds_bucket\{.*trace_id="`+traceID+`"`, page.Body.String())
 }
 
-// What the MeterProvider does not keep apart has the label that DedupSeriesOverflow is about.
+// TestPrometheusOverflow exceeds the MeterProvider's limit. The series has the label that
+// DedupSeriesOverflow alerts on.
 func TestPrometheusOverflow(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
@@ -78,8 +79,8 @@ func TestPrometheusOverflow(t *testing.T) {
 	require.Regexp(t, `(?m)^dedup_resets_total\{otel_metric_overflow="true",.*\} 2$`, page.Body.String())
 }
 
-// exportedRun makes calls with several outcomes, so that every instrument has measured
-// something, and returns the trace that they belong to.
+// exportedRun makes calls with several outcomes, so that every instrument has a value, and returns
+// their trace.
 func exportedRun(t *testing.T) (registry *prometheus.Registry, traceID string) {
 	t.Helper()
 	registry = prometheus.NewRegistry()
@@ -93,7 +94,7 @@ func exportedRun(t *testing.T) (registry *prometheus.Registry, traceID string) {
 
 	pool := pgtest.New(t).Pool(t)
 	waits := signal(isWait)
-	unwritten := signal(func(event dedup.Event) bool { // counts that a Sweeper has kept
+	unwritten := signal(func(event dedup.Event) bool { // a Sweeper could not write its counts
 		swept, ok := event.(dedup.SweptData)
 		return ok && swept.StatsErr != nil
 	})

@@ -2,15 +2,15 @@ package oteldedup
 
 import (
 	"go.opentelemetry.io/otel/attribute"
-	// The names of OpenTelemetry are those of its semantic conventions 1.41.0. That is the
-	// last version with the names gen_ai: since then they are in a repository of their own,
+	// OpenTelemetry's names come from its semantic conventions 1.41.0, the
+	// last version with the names gen_ai. They have moved to another repository,
 	// which is not stable, and may change. No other file imports this package.
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 )
 
 const schemaURL = semconv.SchemaURL
 
-// Names of OpenTelemetry.
+// OpenTelemetry's names.
 const (
 	toolNameKey  = semconv.GenAIToolNameKey
 	errorTypeKey = semconv.ErrorTypeKey
@@ -24,10 +24,10 @@ var (
 	errorTypeOther = semconv.ErrorTypeOther.Value.AsString()
 )
 
-// errorType names an error by its type in Go.
+// errorType names an error by its Go type.
 func errorType(err error) string { return semconv.ErrorType(err).Value.AsString() }
 
-// Names of this library, for which OpenTelemetry has none.
+// This library's own names, for which OpenTelemetry has none.
 const (
 	outcomeKey      = attribute.Key("dedup.outcome")
 	functionKey     = attribute.Key("dedup.function")

@@ -14,7 +14,7 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// startSpan begins the span of a call.
+// startSpan starts the span of a call.
 func startSpan(ctx context.Context, spans trace.Tracer, c *call) context.Context {
 	start := c.tool.start
 	if link, ok := ambientLink(ctx); ok {
@@ -24,9 +24,9 @@ func startSpan(ctx context.Context, spans trace.Tracer, c *call) context.Context
 	return ctx
 }
 
-// endSpan ends it. Neither the error nor its text is part of a span: the effect's own may
-// have arguments in it. What is so of most calls is left out: with more than eight attributes,
-// those of the start included, the SDK takes twice the memory to look for doubles.
+// endSpan ends the span of a call. The span does not have the error's text, because an effect's
+// error may quote arguments. Attributes that most calls share are left out: with more than eight,
+// the SDK takes twice the memory to find duplicates.
 func endSpan(c *call, data *dedup.CallEndData) {
 	defer c.span.End()
 	if !c.span.IsRecording() {
@@ -46,7 +46,7 @@ func endSpan(c *call, data *dedup.CallEndData) {
 	if !data.CreatedAt.IsZero() {
 		with = append(with, firstAtKey.String(data.CreatedAt.UTC().Format(time.RFC3339Nano)))
 	}
-	if c.tool.name == otherTools && isName(data.Tool) { // counted together, and not lost in a trace
+	if c.tool.name == otherTools && isName(data.Tool) { // counted together, but named in the trace
 		with = append(with, toolNameKey.String(data.Tool))
 	}
 	if failed(data) {
@@ -59,8 +59,8 @@ func endSpan(c *call, data *dedup.CallEndData) {
 	c.span.SetAttributes(with...)
 }
 
-// appendAttr appends an attribute of the caller's. The members of a group have the group's
-// name before theirs, and times and durations are text.
+// appendAttr appends an attribute of the caller. The members of a group get the group's name as
+// prefix. Times and durations are text.
 func appendAttr(with []attribute.KeyValue, key string, value slog.Value) []attribute.KeyValue {
 	switch value.Kind() {
 	case slog.KindGroup:
@@ -79,7 +79,7 @@ func appendAttr(with []attribute.KeyValue, key string, value slog.Value) []attri
 	}
 }
 
-// failed reports whether the call has no answer. A refusal is one, as recorded as a result.
+// failed reports whether the call has no answer. A recorded refusal is an answer.
 func failed(data *dedup.CallEndData) bool {
 	switch data.Outcome {
 	case dedup.OutcomeExecuted, dedup.OutcomeReplayed, dedup.OutcomeRecovered, dedup.OutcomeRefused, dedup.OutcomeRefusalReplayed:
@@ -88,8 +88,8 @@ func failed(data *dedup.CallEndData) bool {
 	return true
 }
 
-// failedFor is the error.type of a call: its outcome, or for other errors the SQLSTATE or
-// the type in Go.
+// failedFor returns the error.type of a call: its outcome, or for other errors the SQLSTATE or the
+// Go type.
 func failedFor(data *dedup.CallEndData) string {
 	if data.Outcome != dedup.OutcomeError || data.Err == nil {
 		return string(data.Outcome)
@@ -100,7 +100,7 @@ func failedFor(data *dedup.CallEndData) string {
 	return errorType(data.Err)
 }
 
-// retriedFor is the error.type of a retry: the class of the SQLSTATE, such as 40 and 57.
+// retriedFor returns the error.type of a retry: the class of the SQLSTATE, such as 40 and 57.
 func retriedFor(data *dedup.RetriedData) string {
 	if data.Unknown {
 		return string(dedup.OutcomeUnknown)
@@ -111,8 +111,8 @@ func retriedFor(data *dedup.RetriedData) string {
 	return errorTypeOther
 }
 
-// isSQLState reports whether code has the form of an SQLSTATE: five digits or upper-case
-// letters. What a proxy makes up is not passed on.
+// isSQLState reports whether code has the form of an SQLSTATE: five digits or upper-case letters. A
+// proxy's own codes are not passed on.
 func isSQLState(code string) bool {
 	for _, r := range code {
 		if (r < '0' || r > '9') && (r < 'A' || r > 'Z') {

@@ -18,8 +18,9 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// Calls are spans below the caller's, and the effect's statement is below the call. They are counted by tool and outcome,
-// by each of two Tracers. What begins and ends as a call is up to the library: TestCallsAreSpans of internal/contract.
+// TestCalls has calls as spans below the caller's, with the effect's statement below the call. Both
+// of two Tracers count them by tool and outcome. TestCallsAreSpans of internal/contract tests which
+// functions report a call.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	m, second := newTracer(t)
@@ -65,7 +66,7 @@ func TestCalls(t *testing.T) {
 	require.Equal(t, map[string]float64{tool: 3}, o.points(t, "dedup.call.attempts"))
 	require.Equal(t, map[string]float64{tool: 4}, o.sums(t, "dedup.call.attempts"))
 
-	// An identity that was freed is counted, and not one that was free.
+	// Only the first Reset frees a record, and only that is counted.
 	for range 2 {
 		_, err := o.d.Reset(ctx, "acme", "add_note", "k", dedup.ResetOptions{Reason: "a test"})
 		require.NoError(t, err)
@@ -81,7 +82,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// A span has what its caller's context says, each as its type.
+// TestSpanAttrs sets the attributes of the caller's context on a span, with their types.
 func TestSpanAttrs(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)
@@ -99,7 +100,7 @@ func TestSpanAttrs(t *testing.T) {
 	require.NotContains(t, o.dump(t), "ada", "a metric has none of it")
 }
 
-// The status of a span and its error.type say what came of the call.
+// TestSpanStatus compares the status and the error.type of spans with the outcomes of their calls.
 func TestSpanStatus(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)
@@ -142,7 +143,7 @@ func TestSpanStatus(t *testing.T) {
 	}
 }
 
-// What a call is about is neither in spans nor in metrics.
+// TestNothingInTheClear finds no arguments, results or keys in spans and metrics.
 func TestNothingInTheClear(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// tool has what the calls of a tool share. Its options are made once, so that counting a
+// tool has the data that the calls of a tool share. Its options are made once, so that counting a
 // call allocates nothing.
 type tool struct {
 	name     string
@@ -20,7 +20,7 @@ type tool struct {
 	outcomes map[dedup.Outcome]*attributes
 }
 
-// attributes are those of a measurement, as each kind of instrument takes them.
+// attributes are the attributes of a measurement, for each kind of instrument.
 type attributes struct {
 	add    []metric.AddOption
 	record []metric.RecordOption
@@ -44,7 +44,7 @@ func newTool(name string) *tool {
 	}
 }
 
-// with are the attributes of calls that had this outcome.
+// with returns the attributes of calls with an outcome.
 func (t *tool) with(outcome dedup.Outcome) *attributes {
 	known := t.outcomes[outcome]
 	if known == nil {
@@ -55,6 +55,6 @@ func (t *tool) with(outcome dedup.Outcome) *attributes {
 	return known
 }
 
-// isName reports whether a tool may have this name. A call of any other is invalid, and
-// its text is not passed on: an exporter may refuse it together with everything else.
+// isName reports whether a tool may have this name. A call with an invalid name is invalid. The
+// name is not passed on, because an exporter may reject all data with it.
 func isName(text string) bool { return table.NameProblem("Tool", text) == "" }

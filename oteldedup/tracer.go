@@ -36,8 +36,8 @@ var (
 
 const instrumentationName = "github.com/tooldedup/dedup/oteldedup"
 
-// New returns a Tracer. A nil opts means the defaults. Make one for a MeterProvider: the
-// provider keeps it, to ask for the calls in flight. The error is one of the MeterProvider.
+// New returns a Tracer. A nil opts means the defaults. Make one for each MeterProvider: the
+// provider keeps it, to read the calls in flight. The error is the MeterProvider's.
 func New(opts *Options) (*Tracer, error) {
 	var o Options
 	if opts != nil {
@@ -58,14 +58,14 @@ func New(opts *Options) (*Tracer, error) {
 	return t, t.calls.observe(t.meter)
 }
 
-// TraceCallStart begins the call's span.
+// TraceCallStart starts the call's span.
 func (t *Tracer) TraceCallStart(ctx context.Context, data dedup.CallData) context.Context {
 	c := t.calls.start(data.Tool)
 	ctx = startSpan(ctx, t.spans, c)
 	return context.WithValue(ctx, t, c)
 }
 
-// TraceCallEnd counts the call, and ends its span.
+// TraceCallEnd counts the call and ends its span.
 func (t *Tracer) TraceCallEnd(ctx context.Context, data dedup.CallEndData) {
 	c, ok := ctx.Value(t).(*call)
 	if !ok {
@@ -75,8 +75,8 @@ func (t *Tracer) TraceCallEnd(ctx context.Context, data dedup.CallEndData) {
 	endSpan(c, &data)
 }
 
-// TraceEvent counts what happened: waits, retries by the class of their SQLSTATE, identities
-// that were freed, steps of effects outside of the database, and what sweeps did.
+// TraceEvent counts an event: a wait, a retry by the class of its SQLSTATE, a freed identity, a
+// step of an effect outside of the database, or a sweep.
 func (t *Tracer) TraceEvent(ctx context.Context, event dedup.Event) {
 	i := &t.instruments
 	switch e := event.(type) {
@@ -95,14 +95,14 @@ func (t *Tracer) TraceEvent(ctx context.Context, event dedup.Event) {
 	}
 }
 
-// with are the attributes of a tool's event.
+// with returns the attributes of a tool's event.
 func (t *Tracer) with(tool string, more ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributes(append(more, toolNameKey.String(t.calls.tool(tool).name))...)
 }
 
-// swept counts what a sweep did. A sweep whose context was cancelled, as a Sweeper's
-// is when its process shuts down, did not fail. One that left the table to another instance
-// did not succeed either. Counts that could not be written are no failure of the sweep.
+// swept counts a sweep. A sweep whose context was cancelled, as when its process shuts down, is not
+// an error. A sweep that left the table to another instance is not a success. Counts that could not
+// be written do not make the sweep fail.
 func (i *instruments) swept(ctx context.Context, data *dedup.SweptData) {
 	if data.StatsErr != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		i.statsErrors.Add(ctx, 1)

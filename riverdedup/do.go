@@ -14,8 +14,8 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// Do runs a job's effect once and completes the job, in one transaction. Return its error
-// from Work:
+// Do runs a job's effect once and completes the job, in one transaction. Return its error from
+// Work:
 //
 //	func (w *AddPoints) Work(ctx context.Context, job *river.Job[AddPointsArgs]) error {
 //		return riverdedup.Do(ctx, w.d, job.Args.Customer, job, func(ctx context.Context, tx pgx.Tx) error {
@@ -23,14 +23,15 @@ import (
 //		})
 //	}
 //
-// [river.JobCompleteTx] alone does not do this: a job that River rescues while it still runs
-// takes effect twice, because completing a job that is completed already is no error. Here
-// the record decides. Its identity is scope, the job's kind, and the job's id with the
-// time at which it was inserted; see [Key]. A job that was inserted twice is two jobs: use
-// River's unique jobs, or [dedup.Do] with a key of the intent.
+// [river.JobCompleteTx] alone does not do this. If River rescues a job that is still running, the
+// job takes effect twice, because completing a completed job is not an error. Here the record
+// decides. Its identity is scope, the job's kind, and [Key]: the job's id with its time of
+// insertion. A job that was inserted twice is two jobs: use River's unique jobs, or [dedup.Do] with
+// a key of the intent.
 //
-// A refusal ([dedup.Final]) is recorded and cancels the job, and so does any other answer
-// that no retry changes ([dedup.IsAnswer]). While a twin runs, the job is snoozed. River retries every other error.
+// A refusal ([dedup.Final]) is recorded and cancels the job. So does any other answer that no retry
+// changes ([dedup.IsAnswer]). While a twin runs, the job is snoozed. River retries every other
+// error.
 func Do[A river.JobArgs](ctx context.Context, d *dedup.Deduper, scope string, job *river.Job[A], effect func(ctx context.Context, tx pgx.Tx) error) error {
 	call := dedup.Call{Scope: scope, Tool: job.Kind, Key: Key(job), Args: json.RawMessage(job.EncodedArgs)}
 	_, err := dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (struct{}, error) {
@@ -49,11 +50,11 @@ func Do[A river.JobArgs](ctx context.Context, d *dedup.Deduper, scope string, jo
 	return err
 }
 
-// twinPause is how long a job waits for a twin that Do has waited for already.
+// twinPause is how long a job is snoozed after Do has waited for a twin in vain.
 const twinPause = time.Second
 
-// Key returns the key that [Do] makes of a job, for [dedup.Deduper.Lookup] and Reset. The
-// time is part of it because ids begin at 1 again when River's tables are made anew.
+// Key returns the key that [Do] uses for a job, for [dedup.Deduper.Lookup] and Reset. It includes
+// the time of insertion, because ids start at 1 again if River's tables are created anew.
 func Key[A river.JobArgs](job *river.Job[A]) string {
 	return fmt.Sprintf("job %d of %s", job.ID, job.CreatedAt.UTC().Format(time.RFC3339Nano))
 }

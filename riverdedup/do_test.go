@@ -24,7 +24,7 @@ type pointsArgs struct {
 
 func (pointsArgs) Kind() string { return "add_points" }
 
-// points is a worker whose work a test gives.
+// points is a worker whose work the test provides.
 type points struct {
 	river.WorkerDefaults[pointsArgs]
 	work func(ctx context.Context, job *river.Job[pointsArgs]) error
@@ -44,7 +44,7 @@ func workPoints(t *testing.T, pool *pgxpool.Pool, work func(ctx context.Context,
 	require.NoError(t, err)
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &points{work: work})
-	// One at a time: a client that is busy leaves a rescued job to another.
+	// One job at a time, so that another client gets a rescued job.
 	queues := map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 1}}
 	return start(t, pool, "", &river.Config{Workers: workers, Queues: queues})
 }
@@ -55,8 +55,8 @@ func (p *process) insertPoints(t *testing.T, customer string) {
 	require.NoError(t, err)
 }
 
-// TestDo completes the job together with what it writes, and with the record. A refusal cancels it. An effect that fails
-// leaves nothing, and River runs the job again.
+// TestDo completes the job together with its writes and the record. A refusal cancels it. A failed
+// effect leaves nothing, and River runs the job again.
 func TestDo(t *testing.T) {
 	t.Parallel()
 	pool := newDatabase(t)
@@ -81,7 +81,7 @@ func TestDo(t *testing.T) {
 			})
 		}
 		keys <- riverdedup.Key(job)
-		for range 2 { // what a job that runs again does
+		for range 2 { // the second as if the job ran again
 			if err := do(func(ctx context.Context, tx pgx.Tx) error {
 				var state string
 				err := tx.QueryRow(ctx, `SELECT state FROM river_job WHERE id = $1`, job.ID).Scan(&state)
@@ -118,8 +118,8 @@ func TestDo(t *testing.T) {
 	require.Equal(t, 2, points())
 }
 
-// TestDoOfARescuedJob runs a job again while it runs, as River does with one that it takes
-// for stuck. The control is what River offers for it.
+// TestDoOfARescuedJob runs a job again while it runs, as River does with a job that it considers
+// stuck. The control uses River's own means.
 func TestDoOfARescuedJob(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -166,7 +166,7 @@ func TestDoOfARescuedJob(t *testing.T) {
 				return err
 			})
 			<-began
-			if c.rows == 2 { // the second has nothing to wait for
+			if c.rows == 2 { // the second does not wait
 				require.NoError(t, <-ended)
 			}
 			close(release)
@@ -180,7 +180,7 @@ func TestDoOfARescuedJob(t *testing.T) {
 	}
 }
 
-// TestDoWhileATwinRuns gives up waiting for it, and is snoozed.
+// TestDoWhileATwinRuns gives up waiting for a twin. The job is snoozed.
 func TestDoWhileATwinRuns(t *testing.T) {
 	t.Parallel()
 	pool := newDatabase(t)
@@ -204,7 +204,7 @@ func TestDoWhileATwinRuns(t *testing.T) {
 	p.insertPoints(t, "acme")
 	require.Equal(t, river.EventKindJobSnoozed, events.next().Kind)
 	close(release)
-	<-ended // its context is over
+	<-ended // its context has ended
 	events.until(river.EventKindJobCompleted)
 	require.Equal(t, 1, count(t, pool, `SELECT count(*) FROM points`))
 }

@@ -1,9 +1,9 @@
 // Package riverdedup joins package external and River (https://riverqueue.com).
 //
-// An outbox: [Enqueue] puts a job beside each operation that external.Handle.Accept writes,
-// in the same transaction, and [Worker] advances it until it is answered. What is rolled
-// back leaves neither operation nor job. A job that runs again, because its worker was
-// killed or River has rescued it, meets the operation's fence: it takes effect once.
+// An outbox: [Enqueue] inserts a job for each operation that external.Handle.Accept writes, in the
+// same transaction. [Worker] advances the operation until it has an answer. A rollback undoes both.
+// If River runs a job again, because its worker was killed or River rescued it, the operation's
+// fence prevents a second effect.
 //
 //	worker := &riverdedup.Worker{}
 //	workers := river.NewWorkers()
@@ -13,12 +13,12 @@
 //	mail, err := external.Add(worker.Tools, external.Tool[Mail, Sent]{Name: "send_mail", …})
 //	err = client.Start(ctx)
 //
-// Keep running external.Tools.Recover: it takes up what has no job, such as calls of Do that were
-// cut off, and parked operations that are looked up or resolved. When the process ends,
-// stop the client first, and close the Tools after it.
+// Run external.Tools.Recover too. It continues operations without a job, such as interrupted calls
+// of Do, and parked operations that are looked up or resolved. When the process ends, stop the
+// client first and then close the Tools.
 //
-// A job that takes effect once: [Do] runs the database writes of any River job and
-// completes the job in one transaction.
+// A job that takes effect once: [Do] runs the database writes of any River job and completes the
+// job, in one transaction.
 //
-// River's migrations and those of this library run beside each other, in any order.
+// River's migrations and those of this library can run in any order.
 package riverdedup

@@ -26,8 +26,8 @@ type Sent struct {
 	ID string `json:"id"`
 }
 
-// An outbox: the order, the mail that is to be sent and its job are one transaction. A
-// request that comes twice sends one mail.
+// An outbox: the order, its mail and the mail's job are one transaction. A request that comes twice
+// sends one mail.
 func Example() {
 	ctx := context.Background()
 	pool, drop := exampleDatabase(`CREATE TABLE orders (id int PRIMARY KEY)`)
@@ -98,8 +98,8 @@ func (w *AddPointsWorker) Work(ctx context.Context, job *river.Job[AddPointsArgs
 	})
 }
 
-// A job that takes effect once, whatever River runs again: what it writes, its record and
-// its completion are one transaction.
+// A job that takes effect once, even if River runs it again: its writes, its record and its
+// completion are one transaction.
 func ExampleDo() {
 	ctx := context.Background()
 	pool, drop := exampleDatabase(`CREATE TABLE customers (name text, points int)`, `INSERT INTO customers VALUES ('acme', 10)`)

@@ -21,7 +21,7 @@ import (
 	"github.com/tooldedup/dedup/riverdedup"
 )
 
-// lease is long enough for a busy machine, where nothing waits for its end.
+// lease is so long that it never ends on a busy machine.
 const lease = 10 * time.Second
 
 // process is a client of River with Tools that send mails.
@@ -34,7 +34,7 @@ type process struct {
 	letter *external.Handle[mail, sent]
 }
 
-// newProcess is what a program does at its start. Config has what differs from the tests' defaults.
+// newProcess starts up as a program does. config overrides the tests' defaults.
 func newProcess(pool *pgxpool.Pool, provider string, opts *dedup.Options, config *river.Config) (p *process, err error) {
 	p = &process{pool: pool}
 	if p.d, err = dedup.New(pool, opts); err != nil {
@@ -67,12 +67,12 @@ func newProcess(pool *pgxpool.Pool, provider string, opts *dedup.Options, config
 	return p, err
 }
 
-// soon retries at once, where River's own policy doubles its pauses from a second on.
+// soon retries at once. River's own policy doubles its pauses, beginning with a second.
 type soon struct{}
 
 func (soon) NextRetry(*rivertype.JobRow) time.Time { return time.Now() }
 
-// newDatabase has the tables of River and of this library.
+// newDatabase returns a database with the tables of River and of this library.
 func newDatabase(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	pool := pgtest.New(t).Pool(t, func(c *pgxpool.Config) { c.MaxConns = 12 })
@@ -108,7 +108,7 @@ func start(t *testing.T, pool *pgxpool.Pool, provider string, config *river.Conf
 	return p, &events{t, ch}
 }
 
-// events are what River says of its jobs.
+// events are River's events of its jobs.
 type events struct {
 	t  *testing.T
 	ch <-chan *river.Event
@@ -136,7 +136,7 @@ func (e *events) until(kind river.EventKind) *rivertype.JobRow {
 	}
 }
 
-// order writes an order and its mail in one transaction, and gives it up where fails is set.
+// order writes an order and its mail in one transaction, and rolls back with fails if it is set.
 func (p *process) order(ctx context.Context, order int, fails error) (op external.Operation, err error) {
 	err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		if op, err = p.place(ctx, tx, p.mail, order); err != nil {
@@ -158,7 +158,7 @@ func callOf(order int) dedup.Call {
 	return dedup.Call{Scope: "acme", Key: fmt.Sprint("order ", order)}
 }
 
-// count returns what a query counts.
+// count returns the count that a query selects.
 func count(t *testing.T, pool *pgxpool.Pool, query string, args ...any) (n int) {
 	t.Helper()
 	require.NoError(t, pool.QueryRow(t.Context(), query, args...).Scan(&n))

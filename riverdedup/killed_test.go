@@ -18,13 +18,13 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// asChild is the environment variable that makes a worker process of the test program.
+// asChild is the environment variable that makes the test program a worker process.
 const asChild = "RIVERDEDUP_TEST_CHILD"
 
-// child is what a worker process is told.
+// child are the settings of a worker process.
 type child struct {
 	Database, Provider string
-	// Dies is the probability that it kills itself at a step of an operation.
+	// Dies is the probability that the process kills itself at a step of an operation.
 	Dies float64
 }
 
@@ -49,12 +49,12 @@ func runChild(settings string) error {
 	select {}
 }
 
-// rescuing is a configuration in which River takes a job for stuck that has run for an hour.
+// rescuing returns a configuration in which River considers a job stuck after an hour.
 func rescuing() *river.Config {
 	return &river.Config{JobTimeout: time.Minute, RescueStuckJobsAfter: time.Hour}
 }
 
-// mortal is a process that dies at one step in so many.
+// mortal is a process that kills itself at a step with some probability.
 type mortal struct {
 	dedup.Tracer
 	dies float64
@@ -70,7 +70,7 @@ func (m mortal) TraceEvent(_ context.Context, event dedup.Event) {
 	}
 }
 
-// spawn starts a worker process, which dies with ctx.
+// spawn starts a worker process, which ends with ctx.
 func spawn(ctx context.Context, t *testing.T, c child) (*exec.Cmd, error) {
 	t.Helper()
 	settings, err := json.Marshal(c)
@@ -83,8 +83,8 @@ func spawn(ctx context.Context, t *testing.T, c child) (*exec.Cmd, error) {
 	return cmd, cmd.Start()
 }
 
-// TestKilled kills a worker between sending and recording. River rescues its job, and the
-// mail is not sent again.
+// TestKilled kills a worker between sending and recording. River rescues its job, and the mail is
+// not sent again.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	pool := newDatabase(t)
@@ -94,7 +94,7 @@ func TestKilled(t *testing.T) {
 	smtp.after = func(int) int {
 		gotten <- struct{}{}
 		if answers.Add(1) == 1 {
-			<-hold // until the worker is dead
+			<-hold // wait until the worker is killed
 		}
 		return 0
 	}
@@ -110,7 +110,7 @@ func TestKilled(t *testing.T) {
 	close(hold)
 	require.Equal(t, external.Running, inserting.lookup(t, "send_mail", 1).State)
 
-	// River's rescuer begins with its leader, which follows a dead one after 15 seconds, and
+	// River's rescuer runs in its leader, which replaces a dead one after 15 seconds, and
 	// looks for jobs that are old enough. The worker's lease has ended by then.
 	_, err = pool.Exec(t.Context(), `DELETE FROM river_leader`)
 	require.NoError(t, err)

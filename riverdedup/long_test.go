@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLongOutbox takes 2,000 orders, each with a mail and a job in one transaction. A tenth of
-// them is rolled back, another tenth sent twice. Workers kill themselves in the middle of operations,
-// answers are lost, and River runs again what was cut off.
+// TestLongOutbox takes 2,000 orders, each with a mail and a job in one transaction. A tenth of them
+// is rolled back, another tenth sent twice. Workers kill themselves in the middle of operations,
+// replies are lost, and River runs interrupted jobs again.
 func TestLongOutbox(t *testing.T) {
 	t.Parallel()
 	const orders, maxKills = 2000, 40
@@ -25,7 +25,7 @@ func TestLongOutbox(t *testing.T) {
 		}
 		return 0
 	}
-	// This process takes the orders. Its client works nothing and never dies: it is River's
+	// This process takes the orders. Its client works no jobs and never dies: it is River's
 	// leader, which rescues jobs.
 	config := rescuing()
 	config.JobTimeout, config.RescueStuckJobsAfter = 2*time.Second, 3*time.Second // while the test goes on
@@ -76,8 +76,8 @@ func TestLongOutbox(t *testing.T) {
 	t.Logf("%d orders, %d mails, each once; %d workers killed, %d later attempts of jobs, %d requests", kept, kept, killed, again, requests.Load())
 }
 
-// respawn keeps a worker process alive until ctx ends, and returns how many have died. After
-// so many it starts one that does not.
+// respawn keeps a worker process alive until ctx ends, and returns how many have died. After most
+// deaths it starts one that does not die.
 func respawn(ctx context.Context, t *testing.T, c child, most int) (died int) {
 	t.Helper()
 	for ctx.Err() == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/tooldedup/dedup/migrations"
 )
 
-// TestMigrationsBesideRivers applies and takes back each of the two while the other is
-// there.
+// TestMigrationsBesideRivers applies and reverts each library's migrations with the other's in
+// place.
 func TestMigrationsBesideRivers(t *testing.T) {
 	t.Parallel()
 	for _, riverFirst := range []bool{true, false} {

@@ -10,8 +10,8 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// OperationArgs name an operation of package external: the arguments of the job that
-// [Worker] works. It holds nothing of the tool's input.
+// OperationArgs are the arguments of the job that [Worker] works. They name an operation of package
+// external, without its input.
 type OperationArgs struct {
 	Scope string `json:"scope"`
 	Tool  string `json:"tool"`
@@ -21,9 +21,9 @@ type OperationArgs struct {
 // Kind implements [river.JobArgs].
 func (OperationArgs) Kind() string { return "dedup_operation" }
 
-// InsertOpts implements [river.JobArgsWithInsertOpts]. An operation has one job at a time. One
-// that is completed is no hindrance: the operation may be forgotten before River deletes
-// the job, and its key be used anew.
+// InsertOpts implements [river.JobArgsWithInsertOpts]. An operation has one job at a time. A
+// completed job does not prevent another one: the operation may be forgotten, and its key used
+// anew, before River deletes the job.
 func (OperationArgs) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{UniqueOpts: river.UniqueOpts{
 		ByArgs: true,
@@ -34,11 +34,11 @@ func (OperationArgs) InsertOpts() river.InsertOpts {
 	}}
 }
 
-// Enqueue returns a function for [external.Options.Enqueue], which inserts a job for
-// [Worker]. An insert-only client will do.
+// Enqueue returns a function for [external.Options.Enqueue] that inserts a job for [Worker]. An
+// insert-only client is enough.
 //
-// For another queue or priority, write the function yourself: it is InsertTx with
-// [OperationArgs], whose own options keep the job unique.
+// For another queue or priority, write the function with InsertTx and [OperationArgs]. The options
+// of OperationArgs keep the job unique.
 func Enqueue(client *river.Client[pgx.Tx]) func(ctx context.Context, tx pgx.Tx, op external.Operation) error {
 	return func(ctx context.Context, tx pgx.Tx, op external.Operation) error {
 		_, err := client.InsertTx(ctx, tx, OperationArgs{Scope: op.Scope, Tool: op.Tool, Key: op.Key}, nil)

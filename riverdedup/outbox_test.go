@@ -20,7 +20,7 @@ import (
 
 var errRolledBack = errors.New("rolled back")
 
-// TestOutbox works what was accepted, one order after another.
+// TestOutbox accepts and works operations one after another.
 func TestOutbox(t *testing.T) {
 	t.Parallel()
 	const rolledBack, twice, beside, inside, busy, refused, parked = 1, 2, 3, 4, 5, 6, 7
@@ -83,7 +83,7 @@ func TestOutbox(t *testing.T) {
 	require.Equal(t, river.EventKindJobCompleted, events.next().Kind)
 	requireJobs(t, inside, 1)
 
-	// A job that has to wait is snoozed, which uses up no attempt.
+	// A job that must wait is snoozed, which does not count as an attempt.
 	_, err = p.order(t.Context(), busy, nil)
 	require.NoError(t, err)
 	require.Equal(t, river.EventKindJobSnoozed, events.next().Kind)
@@ -98,7 +98,7 @@ func TestOutbox(t *testing.T) {
 	_, err = p.mail.Do(t.Context(), callOf(refused), mail{Order: refused})
 	require.ErrorIs(t, err, dedup.ErrRefused)
 
-	// An answer is lost that nobody can find out about. The job is cancelled, and a person's verdict ends
+	// A reply is lost and cannot be looked up. The job is cancelled, and a verdict ends
 	// the operation.
 	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, err := p.place(t.Context(), tx, p.letter, parked)
@@ -116,12 +116,12 @@ func TestOutbox(t *testing.T) {
 	require.Equal(t, "letter 7", result.Value.ID)
 	requireJobs(t, parked, 1)
 
-	// There is nothing to do for an operation that is forgotten.
+	// The job of a forgotten operation completes.
 	_, err = p.client.Insert(t.Context(), riverdedup.OperationArgs{Scope: "acme", Tool: "send_mail", Key: "forgotten"}, nil)
 	require.NoError(t, err)
 	require.Equal(t, river.EventKindJobCompleted, events.next().Kind)
 
-	// A worker of an older release does not know the tool yet.
+	// A worker of an older release lacks the tool.
 	_, err = p.client.Insert(t.Context(), riverdedup.OperationArgs{Scope: "acme", Tool: "send_fax", Key: "k"}, &river.InsertOpts{MaxAttempts: 25})
 	require.NoError(t, err)
 	event = events.next()
@@ -130,8 +130,8 @@ func TestOutbox(t *testing.T) {
 	require.Contains(t, event.Job.Errors[0].Error, "is not registered here")
 }
 
-// TestUnique inserts jobs by hand: one at a time is there for an operation, and another one
-// when it is completed, because a key may be used anew.
+// TestUnique inserts jobs by hand. An operation has one job at a time, and another one after it is
+// completed, because a key may be used anew.
 func TestUnique(t *testing.T) {
 	t.Parallel()
 	pool := newDatabase(t)
@@ -150,7 +150,7 @@ func TestUnique(t *testing.T) {
 
 	working, events := start(t, pool, smtp.URL, &river.Config{})
 	events.until(river.EventKindJobCompleted)
-	_, err = pool.Exec(t.Context(), `DELETE FROM tool_effect; DELETE FROM tool_dedup`) // as if its time was over
+	_, err = pool.Exec(t.Context(), `DELETE FROM tool_effect; DELETE FROM tool_dedup`) // as if both were forgotten
 	require.NoError(t, err)
 	_, err = working.order(t.Context(), 1, nil)
 	require.NoError(t, err)
@@ -159,8 +159,8 @@ func TestUnique(t *testing.T) {
 	require.Equal(t, 2, count(t, pool, `SELECT count(*) FROM river_job`))
 }
 
-// TestLongTimeout lets River's timeout end a job while the attempt goes on: nothing is sent
-// again, and no attempt of the job is used up.
+// TestLongTimeout ends a job by River's timeout while the attempt goes on. Nothing is sent again,
+// and the job loses no attempt.
 func TestLongTimeout(t *testing.T) {
 	t.Parallel()
 	pool := newDatabase(t)

@@ -16,14 +16,14 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// provider sends mails over HTTP, in a process of its own where the workers are others. A key
-// that it knows gets the first answer.
+// provider sends mails over HTTP, in its own process if the workers are processes. A known key gets
+// the first reply again.
 type provider struct {
 	*httptest.Server
 	deduptest.Provider
 
-	// before is asked ahead of every request, and after when the mail has been sent. A status other
-	// than 0 is the answer; lost takes the answer away.
+	// before runs ahead of every request, and after when the mail has been sent. A status other
+	// than 0 is the reply; lost drops the reply.
 	before, after func(order int) (status int)
 }
 
@@ -47,7 +47,7 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
 	status := p.before(in.Order)
 	var out sent
 	if status == 0 {
-		out.ID, _ = p.Act(r.Header.Get("Idempotency-Key"), strconv.Itoa(in.Order)) // it fails where faults are asked for
+		out.ID, _ = p.Act(r.Header.Get("Idempotency-Key"), strconv.Itoa(in.Order)) // fails as before and after order
 		status = p.after(in.Order)
 	}
 	switch status {
@@ -73,7 +73,7 @@ type sent struct {
 	ID string `json:"id"`
 }
 
-// mailTool sends a mail. A letter has no key: nobody can find out what became of a lost answer.
+// mailTool sends a mail. A letter has no key, so a lost reply cannot be looked up.
 func mailTool(name, url string) external.Tool[mail, sent] {
 	keys := name == "send_mail"
 	client := &http.Client{Transport: &external.Transport{Base: &http.Transport{DisableKeepAlives: true}}}

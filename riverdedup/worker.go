@@ -8,17 +8,17 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// Worker works the jobs that [Enqueue] inserts. Add it to the client's workers, and set
-// Tools before the client is started.
+// Worker works the jobs that [Enqueue] inserts. Add it to the client's workers, and set Tools
+// before the client starts.
 //
-// The job ends with its operation: it completes when there is an answer, a refusal included,
-// and is cancelled with an [external.ParkedError] when only a person can say what
-// became of it. Before that it is snoozed until something is due. Only a fault of the
-// database, or a tool that is not registered in Tools, counts as a failed attempt.
+// The job completes when the operation has an answer, also a refusal. It is cancelled with an
+// [external.ParkedError] if only a person can find out the outcome. Until then it is snoozed to the
+// time of the next act. Only an error of the database, or a tool that is not registered in Tools,
+// counts as a failed attempt.
 type Worker struct {
 	river.WorkerDefaults[OperationArgs]
 
-	// Tools must have the tools of all operations that are enqueued.
+	// Tools must have the tools of all enqueued operations.
 	Tools *external.Tools
 }
 
@@ -33,7 +33,7 @@ func (w *Worker) Work(ctx context.Context, job *river.Job[OperationArgs]) error 
 	case err == nil && (op.State == external.Done || op.State == external.None):
 		return nil
 	}
-	// Also when River's timeout or the client's stop has ended ctx: the attempt goes on, and
-	// its lease keeps the next job from another one.
+	// Snooze also if River's timeout or the client's stop ended ctx: the attempt goes on, and
+	// its lease prevents another attempt by the next job.
 	return river.JobSnooze(max(op.Due.Sub(op.Now), 0))
 }

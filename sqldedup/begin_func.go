@@ -8,14 +8,15 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// BeginFunc is [dedup.Deduper.BeginFunc] for database/sql: it begins a transaction on the Deduper's
-// pool and calls fn with a handle on it, in which fn makes calls with [DoTx]. It commits where fn
-// returns nil or a refusal of one of these calls, rolls back after any other error, and runs fn
-// again in a fresh transaction where [dedup.ErrRestartTx] or a transient fault asks for that. The
-// errors, and what cancelling ctx does, are those of Deduper.BeginFunc.
+// BeginFunc is [dedup.Deduper.BeginFunc] for database/sql. It begins a transaction on the Deduper's
+// pool and calls fn with a handle on it. fn makes calls with [DoTx].
 //
-// The handle is as [Handle] says: fn ends the transaction by returning. ctx may be the caller's as
-// it is: database/sql rolls nothing back when it ends.
+// BeginFunc commits if fn returns nil or a refusal of one of these calls, and rolls back after any
+// other error. After [dedup.ErrRestartTx] or a transient error it runs fn again in a new
+// transaction. The errors, and the effect of cancelling ctx, are those of Deduper.BeginFunc.
+//
+// The handle has the rules of [Handle]: fn ends the transaction by returning. ctx may end:
+// database/sql does not roll back then.
 func BeginFunc[H Handle](ctx context.Context, d *dedup.Deduper, fn func(handle H) error) error {
 	if fn == nil {
 		return &dedup.InvalidError{What: "call", Field: "fn", Missing: true, Reason: "must not be nil"}

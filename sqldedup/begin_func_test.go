@@ -18,7 +18,7 @@ func TestBeginFunc(t *testing.T) {
 	own := errors.New("the caller's own")
 
 	for name, c := range map[string]struct {
-		// ends says how fn ends after its call, in its nth run.
+		// ends is the end of fn after its call, in its nth run.
 		ends  func(tx *sql.Tx, run int) error
 		runs  int
 		want  error

@@ -8,12 +8,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// conn is a connection of database/sql, which is the session's transaction. No error of it is
-// driver.ErrBadConn, upon which database/sql would send the statement again. A transaction of
-// database/sql has one for itself.
+// conn is a connection of database/sql. All of them use the session's transaction. Its errors never
+// are driver.ErrBadConn, after which database/sql would repeat the statement. A transaction of
+// database/sql has a conn of its own.
 type conn struct {
 	*session
-	begun *savepoint // the transaction that it is in, as far as database/sql knows
+	begun *savepoint // the transaction that database/sql began on it
 }
 
 var (
@@ -32,7 +32,7 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 	return c.begin(ctx, c, opts)
 }
 
-// enter begins a statement.
+// enter locks the session for a statement.
 func (c *conn) enter() error {
 	if err := c.session.enter(); err != nil {
 		return err
@@ -43,26 +43,26 @@ func (c *conn) enter() error {
 		return cmp.Or(c.begun.dropped, context.Cause(c.begun.ctx))
 	}
 	if n := len(c.saved); n > 0 && c.saved[n-1].of != c {
-		c.saved[n-1].beside = true
+		c.saved[n-1].wroteInside = true
 	}
 	return nil
 }
 
-// CheckNamedValue takes every argument: pgx knows [driver.Valuer] and its own types.
+// CheckNamedValue accepts every argument: pgx knows [driver.Valuer] and its own types.
 func (c *conn) CheckNamedValue(*driver.NamedValue) error { return nil }
 
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	values := valuesOf(args)
-	g, grabs := grabOf(values) // DoTx on the handle of an effect
-	if grabs {
-		g.session = c.session
+	p, probes := probeOf(values) // DoTx called with an effect's handle
+	if probes {
+		p.session = c.session
 	}
 	if err := c.enter(); err != nil {
 		return nil, err
 	}
 	defer c.mu.Unlock()
-	if grabs {
-		return nil, errGrabbed
+	if probes {
+		return nil, errProbed
 	}
 	tag, err := c.tx.Exec(ctx, query, values...)
 	return driver.RowsAffected(tag.RowsAffected()), err
@@ -84,10 +84,10 @@ func valuesOf(args []driver.NamedValue) []any {
 	return values
 }
 
-// Prepare returns a statement that pgx prepares when it is first run.
+// Prepare returns a statement that pgx prepares when it first runs.
 func (c *conn) Prepare(query string) (driver.Stmt, error) { return &stmt{c, query}, nil }
 
-// stmt is a prepared statement: its text.
+// stmt is a prepared statement.
 type stmt struct {
 	*conn
 	query string
@@ -106,8 +106,8 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 	return s.conn.QueryContext(ctx, s.query, args)
 }
 
-// read makes the result set of a query that of database/sql. It reads the first row, before
-// which the columns may not be known.
+// read returns a query's rows for database/sql. It reads the first row, because the columns may be
+// unknown before.
 func (c *conn) read(from pgx.Rows, err error) (driver.Rows, error) {
 	if err != nil {
 		return nil, err

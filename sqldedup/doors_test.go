@@ -19,7 +19,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// addNote is what a tool of any door does with its transaction.
+// addNote is the effect of a tool behind any door.
 func addNote(ctx context.Context, tx pgx.Tx, text string) (id int, err error) {
 	return sqldedup.Run(ctx, tx, func(ctx context.Context, tx *sql.Tx) (id int, err error) {
 		err = tx.QueryRowContext(ctx, `INSERT INTO notes (text) VALUES ($1) RETURNING id`, text).Scan(&id)

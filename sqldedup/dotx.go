@@ -13,40 +13,40 @@ import (
 	"github.com/tooldedup/dedup/internal/guard"
 )
 
-// Tx is an open transaction of database/sql: a *sql.Tx, or what hands a statement and its
-// arguments on to one unchanged. The transaction of
+// Tx is an open transaction of database/sql: a *sql.Tx, or a type that passes a statement and its
+// arguments on unchanged. The transaction of
 //
 //   - sqlx is its *sqlx.Tx, and that of ent its *ent.Tx with the feature sql/execquery;
-//   - gorm is what gormdedup.DoTx passes;
-//   - bun is the Tx of its bun.Tx.
+//   - gorm is passed by gormdedup.DoTx;
+//   - bun is the field Tx of its bun.Tx.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
 // DoTx is [dedup.DoTx] in a transaction that database/sql has begun through pgx's driver. The
-// effect writes through the caller's tx, or whatever its ORM has on it. Commit the transaction
-// after a nil error and after [dedup.ErrRefused], and roll it back after any other. After
-// [dedup.ErrRestartTx] run all of it again.
+// effect writes through the caller's tx or its ORM. Commit the transaction after a nil error and
+// after [dedup.ErrRefused], and roll it back after any other. After [dedup.ErrRestartTx] run the
+// whole transaction again.
 //
-// Begin the transaction with context.WithoutCancel(ctx), unless tx is an effect's handle or begun
-// on one. database/sql rolls back from a goroutine when the context of its transaction ends, on the
-// connection that DoTx is using. A *sql.Tx does not say with which context it was begun. A tx that
-// has a method BegunWith() context.Context does, and is a [dedup.InvalidError] if that can end.
+// Begin the transaction with context.WithoutCancel(ctx), unless tx is an effect's handle or was
+// begun on one. When a transaction's context ends, database/sql rolls back from another goroutine,
+// on the connection that DoTx is using. A *sql.Tx does not reveal its context. If tx has a method
+// BegunWith() context.Context and that context can end, DoTx returns a [dedup.InvalidError].
 //
-// The effect must not end the transaction, and nothing is between it and the connection: DoTx
-// finds out afterwards, and answers [dedup.ErrBroken]. A tx that is not open, or not one of pgx's
-// driver, is a [dedup.InvalidError]; the other errors are those of dedup.DoTx.
+// The effect must not end the transaction. Nothing prevents it: DoTx detects it afterwards and
+// returns [dedup.ErrBroken]. A tx that is not open, or not of pgx's driver, is a
+// [dedup.InvalidError]. The other errors are those of dedup.DoTx.
 func DoTx[R any](ctx context.Context, d *dedup.Deduper, tx Tx, call dedup.Call, effect func(ctx context.Context) (R, error)) (dedup.Result[R], error) {
 	inner, held, err := pgxTx(ctx, tx)
 	if err != nil {
 		return dedup.Result[R]{}, err
 	}
-	if effect == nil { // which dedup.DoTx refuses
+	if effect == nil { // dedup.DoTx returns the error
 		return dedup.DoTx[R](ctx, d, callersTx{}, call, nil)
 	}
 	if held == nil {
 		return dedup.DoTx(ctx, d, inner, call, func(ctx context.Context, guarded pgx.Tx) (R, error) {
-			guarded.Conn() // the effect has the connection: so the guard asks what it did there
+			guarded.Conn() // tells the guard that the effect can use the connection
 			return effect(context.WithValue(ctx, effectKey{}, guarded))
 		})
 	}
@@ -55,13 +55,13 @@ func DoTx[R any](ctx context.Context, d *dedup.Deduper, tx Tx, call dedup.Call, 
 	}
 	defer held.mu.Unlock()
 	return dedup.DoTx(ctx, d, held.tx, call, func(ctx context.Context, guarded pgx.Tx) (R, error) {
-		return inside(ctx, held, guarded, effect)
+		return runInside(ctx, held, guarded, effect)
 	})
 }
 
-// inside runs the effect of a DoTx on a session's transaction. The DoTx holds the session, and the
-// effect has it on the call's own transaction.
-func inside[R any](ctx context.Context, s *session, guarded pgx.Tx, effect func(ctx context.Context) (R, error)) (result R, err error) {
+// runInside runs the effect of a DoTx on a session's transaction. DoTx holds the session's lock;
+// the effect uses the session on the call's own transaction.
+func runInside[R any](ctx context.Context, s *session, guarded pgx.Tx, effect func(ctx context.Context) (R, error)) (result R, err error) {
 	outer, floor := s.tx, s.floor
 	s.tx, s.floor = guarded, len(s.saved)
 	s.calls++
@@ -70,7 +70,7 @@ func inside[R any](ctx context.Context, s *session, guarded pgx.Tx, effect func(
 		s.mu.Lock()
 		s.calls--
 		if s.left {
-			err = errDone // and the connection is closed
+			err = errDone // leave closed the connection
 		} else {
 			err = s.leaveCall(ctx, err)
 		}
@@ -79,18 +79,18 @@ func inside[R any](ctx context.Context, s *session, guarded pgx.Tx, effect func(
 	return effect(ctx)
 }
 
-// effectKey is the key of the pgx.Tx of the effect that a context belongs to.
+// effectKey is the context key of an effect's pgx.Tx.
 type effectKey struct{}
 
-// pgxTx returns the transaction below tx, or the session where tx is an effect's handle. It takes
-// no round trip.
+// pgxTx returns the transaction below tx, or the session if tx is an effect's handle. It takes no
+// round trip.
 func pgxTx(ctx context.Context, tx Tx) (pgx.Tx, *session, error) {
 	if tx == nil {
 		return nil, nil, invalidTx("is nil")
 	}
-	g := &grab{}
+	g := &probe{}
 	switch _, err := tx.ExecContext(ctx, "", g); {
-	case g.session != nil && errors.Is(err, errGrabbed):
+	case g.session != nil && errors.Is(err, errProbed):
 		return nil, g.session, nil
 	case g.session != nil:
 		return nil, nil, err
@@ -101,19 +101,19 @@ func pgxTx(ctx context.Context, tx Tx) (pgx.Tx, *session, error) {
 	case errors.Is(err, driver.ErrBadConn): // the connection is closed
 		return nil, nil, &dedup.Error{Answer: dedup.ErrRestartTx, Err: pgconn.ErrConnClosed}
 	case g.idle:
-		return nil, nil, invalidTx("is no open transaction, but a database or a connection; begin a transaction, and pass that")
+		return nil, nil, invalidTx("is a database or a connection without a transaction; begin one and pass it")
 	case g.conn == nil:
-		bad := invalidTx("is no transaction of pgx's driver for database/sql: open the database with sqldedup.OpenDB, or sql.Open(\"pgx\", …), and pass the *sql.Tx itself; of gorm's PreparedStmtTX and bun's Tx that is the field Tx")
+		bad := invalidTx("is not a transaction of pgx's driver for database/sql; open the database with sqldedup.OpenDB or sql.Open(\"pgx\", …), and pass the *sql.Tx itself (the field Tx of gorm's PreparedStmtTX and bun's Tx)")
 		bad.Err = err
 		return nil, nil, bad
 	}
-	// Inside an effect on the same connection the transaction is the effect's: its savepoints are
-	// counted.
+	// Inside an effect on the same connection use the effect's transaction, which counts its
+	// savepoints.
 	if outer, ok := ctx.Value(effectKey{}).(pgx.Tx); ok && guard.ConnOf(outer) == g.conn {
 		return outer, nil, nil
 	}
 	if begun, ok := tx.(interface{ BegunWith() context.Context }); ok && begun.BegunWith().Done() != nil {
-		return nil, nil, invalidTx("was begun with a context that can end, and database/sql rolls it back then while the call is using it; begin it with context.WithoutCancel(ctx)")
+		return nil, nil, invalidTx("was begun with a context that can end, and database/sql would roll it back during the call; begin it with context.WithoutCancel(ctx)")
 	}
 	return callersTx{conn: g.conn}, nil, nil
 }
@@ -122,32 +122,33 @@ func invalidTx(reason string) *dedup.InvalidError {
 	return &dedup.InvalidError{What: "call", Field: "tx", Reason: reason}
 }
 
-// grab is an argument that pgx calls with the connection, before anything is sent.
-type grab struct {
+// probe is an argument with which pgx calls RewriteQuery before it sends a statement. It finds the
+// connection.
+type probe struct {
 	conn    *pgx.Conn
-	idle    bool     // in place of conn: the connection is in no transaction, and not the caller's
-	session *session // in place of conn: that of an effect's handle
+	idle    bool     // set instead of conn: the connection is not in a transaction
+	session *session // set instead of conn: the session of an effect's handle
 }
 
-var errGrabbed = errors.New("sqldedup: the connection is found")
+var errProbed = errors.New("sqldedup: the connection is found")
 
-// grabOf returns the grab that is a statement's only argument.
-func grabOf(args []any) (g *grab, ok bool) {
+// probeOf returns the probe if it is a statement's only argument.
+func probeOf(args []any) (g *probe, ok bool) {
 	if len(args) == 1 {
-		g, ok = args[0].(*grab)
+		g, ok = args[0].(*probe)
 	}
 	return g, ok
 }
 
 // RewriteQuery implements [pgx.QueryRewriter].
-func (g *grab) RewriteQuery(_ context.Context, conn *pgx.Conn, _ string, _ []any) (string, []any, error) {
+func (g *probe) RewriteQuery(_ context.Context, conn *pgx.Conn, _ string, _ []any) (string, []any, error) {
 	if g.idle = conn.PgConn().TxStatus() == 'I'; !g.idle {
 		g.conn = conn
 	}
-	return "", nil, errGrabbed
+	return "", nil, errProbed
 }
 
-// callersTx is the caller's transaction as a pgx.Tx. It is the caller's to end.
+// callersTx is the caller's transaction as a pgx.Tx. Only the caller can end it.
 type callersTx struct{ conn *pgx.Conn }
 
 var errCallers error = &dedup.InvalidError{What: "call", Field: "tx", Reason: "belongs to database/sql; end it there"}
@@ -181,6 +182,6 @@ func (t callersTx) Prepare(ctx context.Context, name, query string) (*pgconn.Sta
 	return t.conn.Prepare(ctx, name, query)
 }
 
-// LargeObjects has none to give: only pgx makes them, of its own transactions. Nothing asks for
-// them, since the effect works on the caller's tx.
+// LargeObjects returns an unusable value: only pgx can make one, for its own transactions. The
+// effect works on the caller's tx and does not call it.
 func (t callersTx) LargeObjects() pgx.LargeObjects { return pgx.LargeObjects{} }

@@ -9,25 +9,26 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// Handle is what database/sql and the ORMs work on. Either runs every statement in the one
-// transaction of the effect.
+// Handle is a *sql.Tx or a *sql.DB, for database/sql and the ORMs. Every statement runs in the
+// effect's transaction.
 //
-// A *sql.Tx is the transaction. Its Commit and Rollback are refused with an error that is
-// [dedup.ErrInvalid], and so the effect fails, whatever it returns: an effect ends its
-// transaction by returning. That includes defer tx.Rollback().
+// A *sql.Tx is the transaction. The effect ends it by returning. Commit and Rollback, also
+// deferred, are refused with an error that is [dedup.ErrInvalid], and the effect fails, whatever it
+// returns.
 //
-// A *sql.DB is for code that begins transactions by itself. A transaction that is begun on it is
-// a savepoint, with Commit and Rollback as usual; each must be ended before the one around it,
-// and before the effect returns. Its isolation level and access mode are those of the effect.
-// The statements of the *sql.DB itself run inside the innermost savepoint. Where that is rolled
-// back, they are undone with it, and so is a transaction that was committed inside it: an effect
-// that returns no error after that fails with an error that is [dedup.ErrInvalid].
+// A *sql.DB is for code that begins transactions. Each is a savepoint, with Commit and Rollback as
+// usual. It must end before the transaction around it and before the effect returns. It has the
+// effect's isolation level and access mode.
 //
-// The Value method of an argument must not use the handle: it runs while the statement holds the
-// transaction, and would wait for itself.
+// Statements on the *sql.DB itself run inside the innermost open savepoint. If that is rolled back,
+// they are undone, and so is a transaction that was committed inside it. If an effect returns no
+// error after that, it fails with an error that is [dedup.ErrInvalid].
 //
-// Both end with the effect. As elsewhere in database/sql, a result set that is still open is
-// closed then. Prepare costs no round trip: pgx prepares a statement when it is first run.
+// The Value method of an argument must not use the handle: it would wait for the statement that
+// called it.
+//
+// Both end with the effect. A result set that is still open is closed then. Prepare costs no round
+// trip: pgx prepares a statement when it first runs.
 type Handle interface{ *sql.Tx | *sql.DB }
 
 // Effect returns an effect that runs fn on its transaction, for [dedup.Do] and [dedup.DoTx].
@@ -35,17 +36,17 @@ func Effect[H Handle, R any](fn func(ctx context.Context, handle H) (R, error)) 
 	return func(ctx context.Context, tx pgx.Tx) (R, error) { return Run(ctx, tx, fn) }
 }
 
-// Run runs fn on tx, which is the transaction that an effect has got, or another one that its
-// beginner ends, and returns what fn returns. Where fn has misused its handle, the error is a
-// [dedup.InvalidError], and tx is to be rolled back.
+// Run runs fn on tx and returns its result. tx is the transaction of an effect, or one that its
+// beginner ends. If fn misuses its handle, the error is a [dedup.InvalidError], and tx must be
+// rolled back.
 //
-// The end of ctx cancels no more than the statements that fn sends with it.
+// If ctx ends, only the statements that fn sends with it are cancelled.
 func Run[H Handle, R any](ctx context.Context, tx pgx.Tx, fn func(ctx context.Context, handle H) (R, error)) (result R, err error) {
 	s := &session{tx: tx}
 	db := sql.OpenDB(s)
-	defer func() { _ = db.Close() }() // closes connections, of which a session has none
-	// For a transaction or a result set of the *sql.DB that the effect leaves open, database/sql
-	// has a goroutine until its context ends: here that is once the session is left.
+	defer func() { _ = db.Close() }() // no connection is closed: a session has none
+	// database/sql has a goroutine for each transaction or result set of the *sql.DB that the
+	// effect leaves open. It ends with this context.
 	inner, end := context.WithCancel(ctx)
 	defer end()
 
@@ -54,13 +55,12 @@ func Run[H Handle, R any](ctx context.Context, tx pgx.Tx, fn func(ctx context.Co
 	case **sql.DB:
 		*h = db
 	case **sql.Tx:
-		// database/sql rolls a transaction back from a goroutine when its context ends. The
-		// transaction is not its to end: here that frees what database/sql holds, once the session
-		// is left. Rollback would wait for a result set whose bytes somebody reads, and for ever
-		// where it was left open.
+		// database/sql rolls a transaction back from a goroutine when its context ends. Here that
+		// only frees its resources, after the session has ended. Rollback instead would wait for a
+		// result set whose bytes are being read, and for ever if the effect left one open.
 		held, free := context.WithCancel(context.WithoutCancel(ctx))
 		defer free()
-		if *h, err = db.BeginTx(held, &sql.TxOptions{Isolation: handed}); err != nil {
+		if *h, err = db.BeginTx(held, &sql.TxOptions{Isolation: effectsOwnTx}); err != nil {
 			return result, err
 		}
 	}

@@ -27,8 +27,8 @@ func (b bundle) kill(t *testing.T, on interface {
 	require.NoError(t, err)
 }
 
-// TestHandleLosesItsConnection ends the session in the first run of an effect, which then does what
-// would be a misuse: that is not the answer, and the effect runs again.
+// TestHandleLosesItsConnection ends the session in the first run of an effect, which then misuses
+// its handle. The misuse is ignored, and the effect runs again.
 func TestHandleLosesItsConnection(t *testing.T) {
 	t.Parallel()
 	db := func(loses func(ctx context.Context, t *testing.T, b bundle, db *sql.DB) error) effectOn {
@@ -158,7 +158,7 @@ func TestHandleLosesItsConnection(t *testing.T) {
 // effectOn makes an effect that counts its runs.
 type effectOn func(t *testing.T, b bundle, run func() int) dedup.Effect[int]
 
-// TestDoTxLosesItsConnection gives DoTx a transaction of the caller's whose session has ended.
+// TestDoTxLosesItsConnection gives DoTx a transaction whose session has ended.
 func TestDoTxLosesItsConnection(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -171,8 +171,8 @@ func TestDoTxLosesItsConnection(t *testing.T) {
 	require.True(t, dedup.IsRetryable(err))
 }
 
-// TestHandleAfterItsContext ends the caller's context in an effect, which then does what would be a
-// misuse: the end of the context is the answer.
+// TestHandleAfterItsContext ends the caller's context in an effect, which then misuses its handle.
+// The error is the context's.
 func TestHandleAfterItsContext(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]func(ctx context.Context, t *testing.T, db *sql.DB, cancel func()) error{
@@ -252,8 +252,8 @@ func TestHandleAfterItsContext(t *testing.T) {
 	})
 }
 
-// TestHandleLeavesNothingBehind leaves open what database/sql has a goroutine for, in a call whose
-// context never ends. TestMain finds what goes on.
+// TestHandleLeavesNothingBehind leaves transactions and result sets open, for which database/sql
+// has goroutines, with a context that never ends. TestMain finds leaked ones.
 func TestHandleLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -273,9 +273,9 @@ func TestHandleLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// TestHandleAtOnce makes calls of which most have a context that ends at any time. Each effect
-// makes a call inside a transaction of its own, and a second goroutine works on the handle beside
-// that. What is committed is whole, and the race detector finds nothing.
+// TestHandleAtOnce makes calls most of which have a context that ends at a random time. Each effect
+// makes a call inside its own transaction while a second goroutine uses the handle. Each commit is
+// complete, and the race detector finds nothing.
 func TestHandleAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

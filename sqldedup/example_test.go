@@ -34,7 +34,7 @@ func ExampleEffect() {
 	// note 1 replayed: true
 }
 
-// A *sql.DB is for code that begins transactions by itself: they are savepoints.
+// A *sql.DB is for code that begins transactions: they are savepoints.
 func ExampleEffect_db() {
 	ctx := context.Background()
 	pool, done := exampleDatabase()
@@ -93,7 +93,7 @@ func ExampleDoTx() {
 	// note 1 replayed: true
 }
 
-// Every write is in an effect: what stands beside a call runs with every retry.
+// Every write is in an effect: a write beside a call runs with every retry.
 func ExampleBeginFunc() {
 	ctx := context.Background()
 	pool, done := exampleDatabase()
@@ -125,7 +125,7 @@ func ExampleBeginFunc() {
 	// notes 1 and 2 replayed: true
 }
 
-// exampleDatabase is a database with a table of notes.
+// exampleDatabase returns a pool to a database with a table of notes.
 func exampleDatabase() (pool *pgxpool.Pool, done func()) {
 	return pgtest.Example(`CREATE TABLE notes (id int GENERATED ALWAYS AS IDENTITY, text text NOT NULL UNIQUE)`)
 }

@@ -30,7 +30,7 @@ func setup(t *testing.T) bundle {
 	return bundle{ctx: t.Context(), pool: pool, d: d}
 }
 
-// notes are the texts that are committed.
+// notes returns the committed texts.
 func (b bundle) notes(t *testing.T) []string {
 	t.Helper()
 	var notes []string
@@ -38,7 +38,7 @@ func (b bundle) notes(t *testing.T) []string {
 	return notes
 }
 
-// state is what is recorded of the call that key names.
+// state returns the recorded state of a call.
 func (b bundle) state(t *testing.T, key string) dedup.State {
 	t.Helper()
 	at, err := b.d.Lookup(b.ctx, "acme", "add_note", key)

@@ -11,19 +11,19 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// OpenDB returns a *sql.DB on the connections of pool, for gorm.Open, bun.NewDB, sqlx.NewDb and ent.
-// Closing it does not close pool.
+// OpenDB returns a *sql.DB on the connections of pool, for gorm.Open, bun.NewDB, sqlx.NewDb and
+// ent. Closing it does not close pool.
 //
-// It is [stdlib.OpenDBFromPool], but that it takes any SetMaxIdleConns, SetMaxOpenConns and
-// SetConnMaxLifetime: every connection goes back to pool after its statement or transaction. That
-// of OpenDBFromPool keeps as many as SetMaxIdleConns says, which nobody else gets: once these are
-// all of pool's, everybody who wants one waits for ever. In [sql.Conn.Raw] the connection is no
-// *stdlib.Conn; it has its method Conn.
+// Unlike [stdlib.OpenDBFromPool], it works with any SetMaxIdleConns, SetMaxOpenConns and
+// SetConnMaxLifetime: every connection returns to pool after its statement or transaction.
+// OpenDBFromPool keeps up to SetMaxIdleConns connections from the pool's other users; once it keeps
+// all, those wait for ever. In [sql.Conn.Raw] the connection is not a *stdlib.Conn, but has its
+// method Conn.
 func OpenDB(pool *pgxpool.Pool) *sql.DB {
 	return sql.OpenDB(pooled{stdlib.GetPoolConnector(pool), pool})
 }
 
-// pooled opens connections that pool has.
+// pooled opens connections of pool.
 type pooled struct {
 	driver.Connector
 	pool *pgxpool.Pool
@@ -37,10 +37,10 @@ func (p pooled) Connect(ctx context.Context) (driver.Conn, error) {
 	return lent{conn.(*stdlib.Conn)}, nil
 }
 
-// lent is a connection that database/sql keeps for no longer than it uses it.
+// lent is a connection that database/sql returns after each use.
 type lent struct{ *stdlib.Conn }
 
 var _ driver.Validator = lent{}
 
-// IsValid makes database/sql close the connection, which gives it back, and keep none idle.
+// IsValid makes database/sql close the connection after use, which returns it to the pool.
 func (lent) IsValid() bool { return false }

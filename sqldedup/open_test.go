@@ -19,8 +19,8 @@ import (
 	"github.com/tooldedup/dedup/sqldedup"
 )
 
-// TestOpenDB shares four connections among a Deduper and a *sql.DB that is told to keep ten idle.
-// Everybody gets one, and none stays with the *sql.DB.
+// TestOpenDB shares four connections among a Deduper and a *sql.DB that is set to keep ten idle. No
+// caller waits for ever, and the *sql.DB keeps none.
 func TestOpenDB(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t).Pool(t, func(c *pgxpool.Config) { c.MaxConns = 4 })
@@ -55,8 +55,8 @@ func TestOpenDB(t *testing.T) {
 	require.Zero(t, pool.Stat().AcquiredConns())
 }
 
-// TestAllConnectionsInUse waits for a connection until the context ends: in each way the error says
-// how many are in use.
+// TestAllConnectionsInUse waits for a connection until the context ends. In each way the error has
+// the number of connections in use.
 func TestAllConnectionsInUse(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t).Pool(t, func(c *pgxpool.Config) { c.MaxConns = 1 })

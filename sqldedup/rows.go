@@ -16,17 +16,17 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// rows is a result set. Its values are those of pgx's own driver for database/sql, type by
-// type: a test compares the two.
+// rows is a result set. Its values equal those of pgx's own driver for database/sql, type by type:
+// TestTypes compares the two.
 type rows struct {
 	c      *conn
 	from   pgx.Rows
 	fields []pgconn.FieldDescription
-	// values make a column's value; nil before the first row.
+	// values convert the columns; nil before the first row.
 	values []valueOf
-	// peeked: the first row has been read, and more says whether there is one.
+	// peeked is true if the first row was read ahead; more is true if there is one.
 	peeked, more bool
-	// cut is why the session has closed it before its end; nil if it has not.
+	// cut is the reason if the session closed the rows early.
 	cut error
 }
 
@@ -92,7 +92,7 @@ func (r *rows) Close() error {
 	return r.end()
 }
 
-// end reads what is left, which is where an error of the statement shows.
+// end reads the rest, because an error of the statement may follow.
 func (r *rows) end() error {
 	if r.c.reading == r {
 		r.c.reading = nil
@@ -101,7 +101,8 @@ func (r *rows) end() error {
 	return r.from.Err()
 }
 
-// cutBy closes it if it is that of one of these savepoints, which are to be rolled back.
+// cutBy closes the rows if they belong to one of these savepoints, which are about to be rolled
+// back.
 func (r *rows) cutBy(saved []*savepoint, why error) bool {
 	if !slices.ContainsFunc(saved, func(t *savepoint) bool { return t.of == r.c }) {
 		return false
@@ -111,14 +112,14 @@ func (r *rows) cutBy(saved []*savepoint, why error) bool {
 	return true
 }
 
-// binaries are the types that are asked for in binary, as pgx's driver does. All others come as
-// text, which is what a *string or []byte shall get.
+// binaries are the types that are requested in binary, as pgx's driver does. All others come as
+// text, for a *string or []byte.
 var binaries = []uint32{
 	pgtype.BoolOID, pgtype.ByteaOID, pgtype.CIDOID, pgtype.DateOID, pgtype.Float4OID, pgtype.Float8OID, pgtype.Int2OID,
 	pgtype.Int4OID, pgtype.Int8OID, pgtype.OIDOID, pgtype.TimestampOID, pgtype.TimestamptzOID, pgtype.XIDOID,
 }
 
-// resultFormats is what a query begins with.
+// resultFormats is the first argument of a query.
 var resultFormats = func() pgx.QueryResultFormatsByOID {
 	formats := pgx.QueryResultFormatsByOID{}
 	for _, oid := range binaries {
@@ -127,7 +128,7 @@ var resultFormats = func() pgx.QueryResultFormatsByOID {
 	return formats
 }()
 
-// valueOf makes a value of database/sql from what the server sent.
+// valueOf converts the server's bytes to a value of database/sql.
 type valueOf func(raw []byte) (driver.Value, error)
 
 func scannerOf(types *pgtype.Map, field pgconn.FieldDescription) valueOf {
@@ -176,7 +177,7 @@ func (r *rows) ColumnTypeDatabaseTypeName(i int) string {
 }
 
 const (
-	// header is what a type's modifier counts beside the length.
+	// header is the part of a type's modifier that is not the length.
 	header = 4
 	// unlimited is the modifier of a type without a length or a precision.
 	unlimited = -1

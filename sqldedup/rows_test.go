@@ -20,7 +20,7 @@ import (
 	"github.com/tooldedup/dedup/sqldedup"
 )
 
-// expressions are values of PostgreSQL, of each type that a service's table has.
+// expressions are values of PostgreSQL, of each type that a service's table may have.
 var expressions = []string{
 	`NULL::int`, `NULL::text`, `NULL::numeric`, `NULL::timestamptz`, `NULL::bytea`, `NULL::jsonb`, `NULL::uuid`, `NULL::int[]`,
 	`true`, `false`, `1::smallint`, `(-32768)::smallint`, `2147483647::int`, `9223372036854775807::bigint`, `(-9223372036854775808)::bigint`,
@@ -39,8 +39,8 @@ var expressions = []string{
 	`'open'::ticket_state`, `NULL::ticket_state`, `ARRAY['open','shut']::ticket_state[]`, `5::positive`, `'a@b'::address`, `(1, 'x')::pair`,
 }
 
-// infinite are times that have no time.Time. database/sql gives them as text, if the destination
-// takes it.
+// infinite are times without a time.Time. database/sql returns them as text, if the destination
+// accepts that.
 var infinite = []string{
 	`'infinity'::timestamptz`, `'-infinity'::timestamptz`, `'infinity'::timestamp`, `'infinity'::date`, `'-infinity'::date`,
 }
@@ -51,8 +51,8 @@ CREATE DOMAIN positive AS int CHECK (VALUE > 0);
 CREATE DOMAIN address AS text;
 CREATE TYPE pair AS (n int, t text)`
 
-// TestTypes reads each value through pgx's own driver and through an effect's handle: the value
-// as database/sql has it, what it says of the column, and what common destinations get.
+// TestTypes reads each value through pgx's own driver and through an effect's handle, and compares
+// the value, the column's types, and common destinations.
 func TestTypes(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
@@ -83,7 +83,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// reading is all that database/sql reads of an expression.
+// reading returns everything that database/sql can read of an expression.
 func reading(ctx context.Context, tx *sql.Tx, expression string) (all []string) {
 	query := "SELECT " + expression + " AS got"
 	note := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
@@ -130,7 +130,7 @@ func reading(ctx context.Context, tx *sql.Tx, expression string) (all []string) 
 	return all
 }
 
-// scanned is a sql.Scanner that keeps what it is given.
+// scanned is a sql.Scanner that keeps its source.
 type scanned struct{ is string }
 
 func (s *scanned) Scan(src any) error {
@@ -138,7 +138,7 @@ func (s *scanned) Scan(src any) error {
 	return nil
 }
 
-// TestArguments gives the same arguments to both drivers.
+// TestArguments passes the same arguments to both drivers.
 func TestArguments(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -16,12 +16,12 @@ import (
 type savepoint struct {
 	s     *session
 	of    *conn
-	ctx   context.Context // with whose end database/sql rolls it back, from a goroutine
+	ctx   context.Context // database/sql rolls back from a goroutine when it ends
 	inner pgx.Tx
-	// beside is true when it holds what was done beside it, on the *sql.DB or in a transaction
-	// inside it: in a database of its own that would outlive a rollback.
-	beside bool
-	// dropped is why the session has rolled it back; nil if it has not.
+	// wroteInside is true if other statements of the *sql.DB, or a transaction inside it, ran in
+	// the savepoint. On a real *sql.DB a rollback would not undo those.
+	wroteInside bool
+	// dropped is the reason if the session rolled the savepoint back.
 	dropped error
 }
 
@@ -32,7 +32,7 @@ func (t *savepoint) Commit() error {
 			return t.dropped
 		case t.ctx.Err() != nil:
 			return context.Cause(t.ctx)
-		case t.s.aborted(): // as PostgreSQL answers COMMIT
+		case t.s.aborted(): // as PostgreSQL's COMMIT does
 			if err := t.rollback(); err != nil {
 				return err
 			}
@@ -40,7 +40,7 @@ func (t *savepoint) Commit() error {
 		}
 		err := t.leave(pgx.Tx.Commit)
 		if n := len(t.s.saved); err == nil && n > 0 {
-			t.s.saved[n-1].beside = true
+			t.s.saved[n-1].wroteInside = true
 		}
 		return err
 	})
@@ -48,7 +48,7 @@ func (t *savepoint) Commit() error {
 
 func (t *savepoint) Rollback() error {
 	return t.end(func() error {
-		if t.dropped != nil || t.ctx.Err() != nil { // dropEnded has rolled it back, or will
+		if t.dropped != nil || t.ctx.Err() != nil { // dropEnded rolls it back
 			return nil
 		}
 		return t.rollback()
@@ -67,8 +67,8 @@ func (t *savepoint) end(how func() error) error {
 
 func (t *savepoint) rollback() error {
 	err := t.leave(pgx.Tx.Rollback)
-	if err == nil && t.beside {
-		t.s.undone = &dedup.InvalidError{What: "effect", Reason: "rolled back a transaction inside which other statements of its *sql.DB had run: those are undone with it"}
+	if err == nil && t.wroteInside {
+		t.s.undone = &dedup.InvalidError{What: "effect", Reason: "rolled back a transaction in which other statements of its *sql.DB had run, and undid them; send them on the transaction or after it"}
 	}
 	return err
 }
@@ -86,28 +86,28 @@ func (t *savepoint) leave(how func(pgx.Tx, context.Context) error) error {
 		return t.s.misused("ended a transaction before one that was begun inside it")
 	}
 	if err := t.send(how); err != nil {
-		return err // and the session's leave reports that it is open
+		return err // the session's leave reports that it is open
 	}
 	t.s.saved = t.s.saved[:last]
 	return nil
 }
 
-// send ends it on the server. It goes on when the caller's context has ended, as a rollback must.
+// send ends the savepoint on the server, even if the caller's context has ended.
 func (t *savepoint) send(how func(pgx.Tx, context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), wire.RollbackTimeout)
 	defer cancel()
 	return how(t.inner, ctx)
 }
 
-// aborted reports whether a statement has failed, and nothing was rolled back after it.
+// aborted reports whether a statement has failed and its transaction is not rolled back.
 func (s *session) aborted() bool {
 	conn := guard.ConnOf(s.tx)
 	return conn != nil && conn.PgConn().TxStatus() == 'E'
 }
 
-// dropEnded rolls back the outermost savepoint whose context has ended, with all that are inside
-// it, before anything else is done: what comes after that end is not to be undone with it. Inside
-// a call those around the call wait for its end.
+// dropEnded rolls back the outermost savepoint whose context has ended, and all inside it. It runs
+// before every operation, so that the rollback does not undo later statements. Inside a call,
+// savepoints around the call wait for its end.
 func (s *session) dropEnded() {
 	at := s.floor
 	for at < len(s.saved) && s.saved[at].ctx.Err() == nil {
@@ -119,14 +119,14 @@ func (s *session) dropEnded() {
 	t, inside := s.saved[at], s.saved[at:]
 	why := context.Cause(t.ctx)
 	if s.reading != nil && !s.reading.cutBy(inside, why) {
-		return // it is another's, who closes it before anything can be sent
+		return // the rows belong to another transaction, which closes them first
 	}
 	if t.send(pgx.Tx.Rollback) != nil {
 		return
 	}
 	for _, one := range inside {
 		one.dropped = why
-		if one != t && one.ctx.Err() == nil || one.beside {
+		if one != t && one.ctx.Err() == nil || one.wroteInside {
 			s.undone = fmt.Errorf("sqldedup: the context of a transaction ended inside which other statements of its *sql.DB had run: those are undone with it: %w", why)
 		}
 	}

@@ -13,23 +13,23 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// session is one pgx.Tx as a database of database/sql. database/sql opens as many connections
-// as its user holds at a time, and all of them are the transaction: so a statement beside an
-// open savepoint does not wait for it for ever.
+// session is a pgx.Tx as a database of database/sql. database/sql opens as many connections as its
+// user needs at a time, and all are this transaction. So a statement beside an open savepoint does
+// not wait for it.
 type session struct {
-	// mu is held for each operation on tx, because database/sql closes result sets and rolls
+	// mu guards each operation on tx, because database/sql closes result sets and rolls
 	// back from goroutines.
 	mu sync.Mutex
 	tx pgx.Tx
-	// saved are the savepoints that are open, innermost last.
+	// saved are the open savepoints, the innermost last.
 	saved []*savepoint
-	// calls counts the calls of DoTx on tx whose effect is running. The savepoints before floor are
+	// calls counts the calls of DoTx on tx whose effect is running. Savepoints before floor are
 	// around the innermost of these calls.
 	calls, floor int
-	// reading is the result set that is open.
+	// reading is the open result set.
 	reading *rows
 	misuse  error
-	// undone makes an effect fail that returns no error.
+	// undone is the error of an effect that returns none.
 	undone error
 	left   bool
 }
@@ -40,15 +40,15 @@ func (s *session) Connect(context.Context) (driver.Conn, error) { return &conn{s
 // Driver implements [driver.Connector].
 func (s *session) Driver() driver.Driver { return noDriver{} }
 
-// noDriver opens nothing by name.
+// noDriver cannot open databases by name.
 type noDriver struct{}
 
 func (noDriver) Open(string) (driver.Conn, error) { return nil, errDone }
 
-// errDone is what everything answers that is used after its effect.
+// errDone is returned for any use of the handle after its effect.
 var errDone error = &dedup.InvalidError{What: "effect", Reason: "has returned; its handle cannot be used any more"}
 
-// enter begins an operation, which ends with mu.Unlock. It begins none after the effect.
+// enter locks mu for an operation, or returns errDone.
 func (s *session) enter() error {
 	s.mu.Lock()
 	if s.left {
@@ -58,24 +58,24 @@ func (s *session) enter() error {
 	return nil
 }
 
-// leave ends the session and returns the error of an effect that has returned err.
+// leave ends the session and returns the error of an effect that returned err.
 func (s *session) leave(ctx context.Context, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left = true
 	if s.lost() {
-		return err // what was misused may be what that has led to; without err the guard says it
+		return err // the lost connection may have caused the misuse; without err the guard reports it
 	}
 	if s.calls > 0 {
 		_ = s.misused("returned before a DoTx inside it had ended")
-		s.close() // so that the call cannot go on in what comes next on the connection
+		s.close() // so that the call cannot use the connection's next transaction
 	}
 	if s.reading != nil {
-		_ = s.reading.end() // a statement that failed is found at the end of the effect
+		_ = s.reading.end() // the guard reports a failed statement
 	}
 	s.dropEnded()
 	if len(s.saved) > 0 {
-		_ = s.misused("returned before it ended a transaction that it had begun") // it is returned below
+		_ = s.misused("returned before it ended a transaction that it had begun") // returned below
 	}
 	switch {
 	case s.misuse != nil:
@@ -86,7 +86,7 @@ func (s *session) leave(ctx context.Context, err error) error {
 	return err
 }
 
-// leaveCall ends the effect of a DoTx, which has returned err, and returns its error.
+// leaveCall ends the effect of a DoTx that returned err, and returns its error.
 func (s *session) leaveCall(ctx context.Context, err error) error {
 	if s.lost() {
 		return err
@@ -99,7 +99,7 @@ func (s *session) leaveCall(ctx context.Context, err error) error {
 		return err
 	}
 	misuse := s.misused("returned before it ended a transaction that it had begun")
-	for _, open := range s.saved[s.floor:] { // the call rolls back what is around them
+	for _, open := range s.saved[s.floor:] { // the call rolls back the savepoint around them
 		open.dropped = misuse
 	}
 	s.saved = s.saved[:s.floor]
@@ -128,9 +128,9 @@ func (s *session) misused(reason string) error {
 	return err
 }
 
-// handed is the isolation level by which Run begins the one transaction that is tx and no
-// savepoint.
-const handed sql.IsolationLevel = -1
+// effectsOwnTx is the isolation level with which Run begins the transaction that is tx itself, not
+// a savepoint.
+const effectsOwnTx sql.IsolationLevel = -1
 
 // begin begins a transaction on a connection: tx itself, or a savepoint.
 func (s *session) begin(ctx context.Context, of *conn, opts driver.TxOptions) (driver.Tx, error) {
@@ -140,10 +140,10 @@ func (s *session) begin(ctx context.Context, of *conn, opts driver.TxOptions) (d
 	defer s.mu.Unlock()
 	level := sql.IsolationLevel(opts.Isolation)
 	switch {
-	case level == handed:
-		return handedTx{s}, nil
+	case level == effectsOwnTx:
+		return effectsTx{s}, nil
 	case level != sql.LevelDefault || opts.ReadOnly:
-		return nil, &dedup.InvalidError{What: "effect", Reason: "began a transaction with an isolation level or an access mode; those are the effect's"}
+		return nil, &dedup.InvalidError{What: "effect", Reason: "began a transaction with an isolation level or an access mode; only the effect's transaction has these"}
 	}
 	s.dropEnded()
 	outer := s.tx
@@ -159,16 +159,15 @@ func (s *session) begin(ctx context.Context, of *conn, opts driver.TxOptions) (d
 	return begun, nil
 }
 
-// handedTx is the transaction that the effect has got as a *sql.Tx. Whoever has begun the pgx.Tx
-// ends it.
-type handedTx struct{ *session }
+// effectsTx is an effect's transaction as a *sql.Tx. The beginner of the pgx.Tx ends it.
+type effectsTx struct{ *session }
 
-func (t handedTx) Commit() error   { return t.end() }
-func (t handedTx) Rollback() error { return t.end() }
+func (t effectsTx) Commit() error   { return t.end() }
+func (t effectsTx) Rollback() error { return t.end() }
 
-func (t handedTx) end() error {
+func (t effectsTx) end() error {
 	if t.enter() != nil {
-		return nil // the effect has returned, and its transaction is freed
+		return nil // after the effect, database/sql frees its resources
 	}
 	defer t.mu.Unlock()
 	return t.misused("must not end its transaction: return nil to commit, an error to roll back")

@@ -12,36 +12,36 @@ import (
 )
 
 const (
-	// brokenSearched is how many of the broken records that were written down are looked up.
+	// brokenSearched is the most lines of the audit about broken records that are checked.
 	brokenSearched = 1000
-	// overdue is how long records may be due, and effects outside of the database be open.
+	// overdue is the age from which due records and open operations need attention.
 	overdue = time.Hour
-	// theSweep is the one list whose table must be there.
+	// theSweep is the only list whose table must exist.
 	theSweep = "the sweep"
 )
 
-// Need is something that somebody has to look at, as `dedup attention --json` writes it.
+// Need is one thing that needs an operator. `dedup attention --json` writes it.
 type Need struct {
 	// Kind is broken, parked, twice, open, in_flight or sweep.
 	Kind string `json:"kind"`
-	// Scope, Tool and Key are empty where only the session of a call is known.
+	// Scope, Tool and Key are empty if only the session of a call is known.
 	Scope string `json:"scope,omitempty"`
 	Tool  string `json:"tool,omitempty"`
 	Key   string `json:"key,omitempty"`
-	// PID is the process of the server that is at it.
+	// PID is the server's process that runs the call.
 	PID   int32     `json:"pid,omitempty"`
-	Since time.Time `json:"since"` // zero where it is not known
+	Since time.Time `json:"since"` // zero if unknown
 	Note  string    `json:"note,omitempty"`
-	// Do says what to do. It names the call.
+	// Do is the action to take. It names the call.
 	Do string `json:"do"`
 
-	Session *Session  `json:"-"` // nil where there is none
+	Session *Session  `json:"-"` // nil if there is none
 	Now     time.Time `json:"-"` // when it was read
 
-	overdue bool // an attempt at an operation that is listed as open
+	overdue bool // the operation is also listed as open
 }
 
-// Age is how long it has been so, zero where that is not known.
+// Age is the time since Since, zero if unknown.
 func (n *Need) Age() time.Duration {
 	if n.Since.IsZero() {
 		return 0
@@ -49,20 +49,21 @@ func (n *Need) Age() time.Duration {
 	return n.Now.Sub(n.Since)
 }
 
-// Attention is what somebody has to look at.
+// Attention lists everything that needs an operator.
 type Attention struct {
 	Needs []Need
-	// InFlight are the calls that have not come to an end, in flight for long or not, the oldest
-	// first. Where Problem is not nil only those of this process could be read.
+	// InFlight are all calls in flight, the oldest first. If Problem is not nil, other processes'
+	// calls could not be read.
 	InFlight []Need
 	Problem  error
-	// More names the lists that are longer than the limit, and Missing those whose table is not
-	// there.
+	// More names the lists that are longer than the limit, and Missing those whose table does not
+	// exist.
 	More, Missing []string
 }
 
-// Attention reads what needs somebody, at most limit entries of each kind. Scopes are those that are
-// looked at; nil means all, and the sweep. Calls need somebody who have been in flight for olderThan.
+// Attention reads everything that needs an operator, at most limit entries of each kind. Only the
+// given scopes are read; nil means all scopes and the sweep. A call in flight counts if it is older
+// than olderThan.
 func (db *Database) Attention(ctx context.Context, scopes []string, olderThan time.Duration, limit int) (*Attention, error) {
 	var a Attention
 	var open []external.Operation
@@ -92,15 +93,16 @@ func (db *Database) Attention(ctx context.Context, scopes []string, olderThan ti
 	return &a, nil
 }
 
-// Stuck reads what waits for a person, in all scopes: the records that are broken, and the effects outside of the
-// database that are parked or happened twice, at most limit of each. With an error what could be read is there.
+// Stuck reads the broken records, and the operations that are parked or happened twice, of all
+// scopes and at most limit of each. If there is an error, it returns the entries that it could
+// read.
 func (db *Database) Stuck(ctx context.Context, limit int) ([]Need, error) {
 	parked, err := db.parked(ctx, nil, limit)
 	broken, brokenErr := db.broken(ctx, nil, limit)
 	return append(parked, broken...), errors.Join(err, brokenErr)
 }
 
-// broken reads which records are broken still, the latest first. They are found by the audit.
+// broken finds through the audit the records that are still broken, the latest first.
 func (db *Database) broken(ctx context.Context, scopes []string, limit int) (all []Need, err error) {
 	err = db.read(ctx, func(r *reader) error {
 		lines, err := collect[struct {
@@ -121,8 +123,8 @@ func (db *Database) broken(ctx context.Context, scopes []string, limit int) (all
 	return all, err
 }
 
-// stillBroken finds what is broken still. The records are looked up one by one, whatever the
-// planner knows of them.
+// stillBroken selects the records that are still broken. LATERAL makes every plan look them up one
+// by one.
 func stillBroken(scopes []string, limit int) query {
 	args := pgx.NamedArgs{"scopes": scopes}
 	return query{fmt.Sprintf(`SELECT a.scope, a.tool, a.key, max(a.at) AT TIME ZONE 'UTC', max(a.reason), clock_timestamp()
@@ -161,7 +163,7 @@ func parkedNeed(op *external.Operation) Need {
 	return n
 }
 
-// openForLong has the operations without an answer that are overdue.
+// openForLong returns the operations without an answer that are overdue.
 func openForLong(ops []external.Operation) (all []Need) {
 	const process = "see that a process with the tool runs Tools.Recover"
 	for i := range ops {
@@ -177,17 +179,18 @@ func openForLong(ops []external.Operation) (all []Need) {
 	return all
 }
 
-// needOf is what an operation needs.
+// needOf returns the Need of an operation.
 func needOf(kind string, op *external.Operation, since time.Time, note, do string) Need {
 	return Need{Kind: kind, Scope: op.Scope, Tool: op.Tool, Key: op.Key, Since: since.UTC(), Note: note, Do: do, Now: op.Now}
 }
 
-// resolveCommand is the command that resolves op. flags are what somebody has to fill in.
+// resolveCommand returns the command that resolves op. flags are the flags that the operator
+// completes.
 func resolveCommand(op *external.Operation, flags string) string {
 	return fmt.Sprintf("dedup resolve --fence %d %s %s", op.Fence, flags, Name(op.Scope, op.Tool, op.Key))
 }
 
-// inFlightFor has the calls that have been in flight for so long, and are not listed as open.
+// inFlightFor returns the calls that are older than olderThan and are not listed as open.
 func inFlightFor(olderThan time.Duration, calls []Need) (long []Need) {
 	for _, n := range calls {
 		if !n.overdue && n.Age() >= olderThan {
@@ -197,7 +200,7 @@ func inFlightFor(olderThan time.Duration, calls []Need) (long []Need) {
 	return long
 }
 
-// late says whether the sweep is behind. It is of all scopes.
+// late returns a Need if the sweep is behind. The sweep is about all scopes.
 func (db *Database) late(ctx context.Context, scopes []string) ([]Need, error) {
 	if scopes != nil {
 		return nil, nil
@@ -216,7 +219,7 @@ func (db *Database) late(ctx context.Context, scopes []string) ([]Need, error) {
 	return []Need{n}, nil
 }
 
-// oldestDue reads since when the oldest record is due.
+// oldestDue selects the due time of the oldest record that is due.
 func oldestDue() query {
 	return query{"SELECT {due} AT TIME ZONE 'UTC', clock_timestamp() FROM {dedup}\n WHERE {due} <= now()\n ORDER BY {due} LIMIT 1", nil}
 }

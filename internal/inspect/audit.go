@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// AuditLine is a line of the audit, as `dedup audit --json` writes it.
+// AuditLine is a line of the audit. `dedup audit --json` writes it.
 type AuditLine struct {
 	At        time.Time `json:"at"`
 	ID        string    `json:"-"`
@@ -24,7 +24,7 @@ type AuditLine struct {
 
 func (a *AuditLine) place() place { return place{At: a.At, ID: a.ID} }
 
-// Audit reads the latest lines, those after a cursor where it is not empty.
+// Audit reads the latest lines, or those after a cursor.
 func (db *Database) Audit(ctx context.Context, f *Filter, after string, limit int) (Page[AuditLine], error) {
 	return pageOf(ctx, db, "audit", after, limit, func(r *reader, at place, limit int) (found []AuditLine, rest place, err error) {
 		found, err = collect[AuditLine](r, f.audit(at, limit))

@@ -9,10 +9,10 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// callLines is how many lines of the audit are read of one call.
+// callLines is the most lines of the audit that are read for one call.
 const callLines = 20
 
-// Call is all that is known of a call, as `dedup show --json` writes it.
+// Call has everything that the tables have about a call. `dedup show --json` writes it.
 type Call struct {
 	Scope       string          `json:"scope"`
 	Tool        string          `json:"tool"`
@@ -28,12 +28,12 @@ type Call struct {
 	Operation   *Operation      `json:"operation,omitempty"`
 	Audit       []AuditLine     `json:"audit,omitempty"`
 	Now         time.Time       `json:"-"` // when it was read
-	// Audited says that the table of the audit is there.
+	// Audited is true if the audit's table exists.
 	Audited bool `json:"-"`
 }
 
-// Call reads all that is known of a call. The tables beside tool_dedup may be missing. The error is
-// a [dedup.ErrInvalid] for a name that no call has.
+// Call reads everything about a call. The tables other than tool_dedup may be missing. The error is
+// a [dedup.ErrInvalid] if no call can have that name.
 func (db *Database) Call(ctx context.Context, scope, tool, key string) (*Call, error) {
 	c := &Call{Scope: scope, Tool: tool, Key: key}
 	if err := db.lookUp(ctx, c); err != nil {
@@ -54,7 +54,7 @@ func (db *Database) Call(ctx context.Context, scope, tool, key string) (*Call, e
 	return c, nil
 }
 
-// lookUp asks the library for the record and the operation.
+// lookUp reads the record and the operation through the library.
 func (db *Database) lookUp(ctx context.Context, c *Call) error {
 	ctx, cancel := context.WithTimeout(ctx, db.Timeout)
 	defer cancel()
@@ -81,7 +81,7 @@ func (db *Database) lookUp(ctx context.Context, c *Call) error {
 	return err
 }
 
-// Hide takes the answer away, and reports whether there was one.
+// Hide removes the answer and reports whether there was one.
 func (c *Call) Hide() (had bool) {
 	had = c.Result != nil || c.Refusal != ""
 	c.Result, c.Refusal = nil, ""

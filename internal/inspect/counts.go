@@ -22,17 +22,18 @@ func IsDuplicate(outcome string) bool {
 	return outcome == "replayed" || outcome == "refusal_replayed" || outcome == "recovered"
 }
 
-// Slice is what was recorded of one outcome of a tool in one of the equal parts of a time.
+// Slice has the counts of one outcome of a tool in one part of a span of time.
 type Slice struct {
-	// Part is 0 for the oldest one.
+	// Part is 0 for the oldest part.
 	Part          int
 	Tool, Outcome string
 	Calls         int64
-	// Seconds is what all calls took, and Waited the part of it that they waited for twins.
+	// Seconds is the total duration of the calls. Waited is the part of it that they waited for
+	// twins.
 	Seconds, Waited float64
 }
 
-// slicesOf divides a time up to now into parts.
+// slicesOf divides the time from since ago until now into parts.
 func slicesOf(since time.Duration, parts int) query {
 	return query{fmt.Sprintf(`SELECT LEAST(%d, floor(%d * extract(epoch FROM at - (pg_catalog.now() - @since::interval)) / extract(epoch FROM @since::interval)))::int,
        tool, outcome, sum(calls)::bigint, sum(seconds), sum(waited)
@@ -42,7 +43,7 @@ func slicesOf(since time.Duration, parts int) query {
  ORDER BY 1, 2, 3`, parts-1, parts), pgx.NamedArgs{"since": since}}
 }
 
-// Recorded reads what Sweepers have recorded, in so many parts of the time since.
+// Recorded reads the counts that Sweepers have written, in equal parts of the time since.
 func (db *Database) Recorded(ctx context.Context, since time.Duration, parts int) (all []Slice, err error) {
 	err = db.read(ctx, func(r *reader) (err error) {
 		all, err = collect[Slice](r, slicesOf(since, parts))
@@ -51,23 +52,23 @@ func (db *Database) Recorded(ctx context.Context, since time.Duration, parts int
 	return all, err
 }
 
-// Count is what was recorded of a tool, or of one outcome of it, as `dedup stats --json` writes it.
+// Count has the counts of a tool, or of one outcome of it. `dedup stats --json` writes it.
 type Count struct {
 	Tool    string `json:"tool"`
 	Outcome string `json:"outcome,omitempty"`
-	// Calls, of which Ran ran their effect, with a result or a refusal, Duplicates were answered from a record, and
-	// the rest came to nothing.
+	// Calls is the number of calls. Ran of them ran their effect, with a result or a refusal.
+	// Duplicates were answered from a record. The rest did neither.
 	Calls      int64   `json:"calls"`
 	Ran        int64   `json:"ran"`
 	Duplicates int64   `json:"duplicates"`
 	Rate       float64 `json:"duplicate_rate"`
-	// Seconds is what a call took on average, Waited the part of it that it waited for a twin.
+	// Seconds is the average duration of a call. Waited is the part of it that the call waited for
+	// a twin.
 	Seconds float64 `json:"seconds"`
 	Waited  float64 `json:"waited"`
 }
 
-// Tally sums up what was recorded of each tool, or of each outcome of it. What has the most calls
-// comes first.
+// Tally sums up counts by tool, or by tool and outcome. Most calls come first.
 func Tally(all []Slice, byOutcome bool) (counts []Count) {
 	sums := map[[2]string]*Count{}
 	for _, s := range all {

@@ -20,8 +20,8 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// AnswerWait is how much longer than the statement_timeout an answer may take: on the way, or in a
-// pooler that has no server connection to give.
+// AnswerWait is how much longer than the statement_timeout a reply may take: for the network, or
+// for a pooler without a free server connection.
 const AnswerWait = 5 * time.Second
 
 // ReadOnly runs fn in a read-only transaction whose statements neither run nor wait for longer than
@@ -29,10 +29,10 @@ const AnswerWait = 5 * time.Second
 func ReadOnly(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration, fn func(tx pgx.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout+AnswerWait)
 	defer cancel()
-	// A default of the role's could make a serializable one of it, which a standby refuses.
+	// A role's default could make it serializable, which a standby refuses.
 	options := pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.ReadCommitted}
 	return wire.Waited(pool, pgx.BeginTxFunc(ctx, pool, options, func(tx pgx.Tx) error {
-		// In some modes pgx reads times and intervals as text, and takes no other style of them.
+		// In some modes pgx reads times and intervals as text, and only in these styles.
 		const styles = "SET LOCAL DateStyle = 'ISO'; SET LOCAL IntervalStyle = 'postgres'; "
 		if _, err := tx.Exec(ctx, styles+fmt.Sprintf("SET LOCAL statement_timeout = %d", timeout.Milliseconds()), pgx.QueryExecModeSimpleProtocol); err != nil {
 			return err
@@ -41,18 +41,18 @@ func ReadOnly(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration, fn
 	}))
 }
 
-// Database is what is read.
+// Database reads the tables of a Deduper.
 type Database struct {
 	D     *dedup.Deduper
-	Tools *external.Tools // those of D
+	Tools *external.Tools // must belong to D
 	// Timeout bounds each statement.
 	Timeout time.Duration
 }
 
-// reader is a transaction that reads.
+// reader is a read-only transaction.
 type reader struct {
 	pgx.Tx
-	ctx    context.Context //nolint:containedctx // it is that of the transaction, and goes with it
+	ctx    context.Context //nolint:containedctx // lives as long as the transaction
 	schema string
 }
 
@@ -63,14 +63,14 @@ func (db *Database) read(ctx context.Context, fn func(r *reader) error) error {
 	})
 }
 
-// query is a statement with its parameters. It names the tables as {dedup}, {effect}, {audit} and {stat}, and
-// as {due} when a record is due.
+// query is a statement with its parameters. In sql, {dedup}, {effect}, {audit} and {stat} are the
+// tables, and {due} is when a record is due.
 type query struct {
 	sql  string
 	args pgx.NamedArgs
 }
 
-// text is the statement for the tables of a schema.
+// text returns the statement for the tables of a schema.
 func (q query) text(schema string) string {
 	table := func(name string) string { return pgx.Identifier{schema, name}.Sanitize() }
 	return strings.NewReplacer(
@@ -80,8 +80,8 @@ func (q query) text(schema string) string {
 
 var parameter = regexp.MustCompile(`@\w+`)
 
-// where joins the conditions whose first parameter is given. The others are no part of the text: a
-// condition that may be empty is none that an index serves.
+// where joins the conditions whose first parameter is not zero. The others are left out, because a
+// condition that may be empty cannot use an index.
 func where(args pgx.NamedArgs, conditions ...string) string {
 	given := slices.DeleteFunc(conditions, func(condition string) bool {
 		value := args[parameter.FindString(condition)[1:]]
@@ -96,7 +96,7 @@ func collect[T any](r *reader, q query) ([]T, error) {
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[T])
 }
 
-// first reads the first row of a query. found is false where there is none.
+// first reads the first row of a query and reports whether there is one.
 func (r *reader) first(q query, fields ...any) (found bool, err error) {
 	err = r.QueryRow(r.ctx, q.text(r.schema), q.args).Scan(fields...)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -105,7 +105,7 @@ func (r *reader) first(q query, fields ...any) (found bool, err error) {
 	return err == nil, err
 }
 
-// IsMissing reports whether err says that a table or its schema is not there.
+// IsMissing reports whether err is about a table or a schema that does not exist.
 func IsMissing(err error) bool {
 	const undefinedTable, undefinedSchema = "42P01", "3F000"
 	server, ok := errors.AsType[*pgconn.PgError](err)

@@ -1,6 +1,6 @@
-// Package inspect reads the tables of dedup for people. The command `dedup` and the console of
-// package dedupweb read all that they show through it, so that both say the same.
+// Package inspect reads the tables of dedup for operators. The command `dedup`, the console of
+// package dedupweb and the metrics of oteldedup read through it, so that all show the same.
 //
-// Whatever it reads of a large table it finds by an index, a page at a time. It counts nothing
-// in tool_dedup, and reads a result for one call only.
+// It reads large tables by an index, a page at a time. It does not count the rows of tool_dedup,
+// and it reads results only for a single call.
 package inspect

@@ -11,20 +11,20 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// attemptsSearched is how many operations without an answer are looked at for attempts.
+// attemptsSearched is the most operations without an answer that are searched for attempts.
 const attemptsSearched = 2000
 
-// InFlight reads the calls that have not come to an end, at most limit of other processes, the oldest
-// first. With an error those of this process are there.
+// InFlight reads the calls in flight, at most limit of other processes, the oldest first. If there
+// is an error, it returns those of this process.
 func (db *Database) InFlight(ctx context.Context, scopes []string, limit int) ([]Need, error) {
 	calls, _, err := db.flying(ctx, scopes, limit)
 	return calls, err
 }
 
-// flying reads the calls of this process, the sessions of the server that are at calls of any
-// process, and the attempts outside of the database, as far as their scopes are looked at; and which
-// operations have no answer. Sessions have no scope: they are read where all are. With an error the calls
-// of this process are there.
+// flying reads the calls in flight: those of this process, the server's sessions that run calls of
+// any process, and attempts outside of the database. It also returns the operations without an
+// answer. Sessions have no scope, so they are read only if scopes is nil. If there is an error, it
+// returns the calls of this process.
 func (db *Database) flying(ctx context.Context, scopes []string, limit int) (calls []Need, open []external.Operation, err error) {
 	var all []Session
 	if scopes == nil {
@@ -50,13 +50,13 @@ func (db *Database) flying(ctx context.Context, scopes []string, limit int) (cal
 	}
 	slices.SortStableFunc(calls, func(a, b Need) int { return cmp.Compare(b.Age(), a.Age()) })
 	if IsMissing(err) {
-		err = nil // [Database.Attention] says so
+		err = nil // [Database.Attention] reports it
 	}
 	return calls, open, err
 }
 
-// flyingHere joins the calls of this process, which have names, with the sessions that hold their
-// locks. The other sessions come after them.
+// flyingHere returns the calls of this process, which have names, each with the session that holds
+// its lock. The other sessions follow.
 func (db *Database) flyingHere(scopes []string, sessions []Session) (all []Need) {
 	schema := db.D.Options().Schema
 	holders, named := map[int64]*Session{}, map[*Session]bool{}
@@ -90,16 +90,15 @@ func (db *Database) flyingHere(scopes []string, sessions []Session) (all []Need)
 	return all
 }
 
-// action says what somebody may do about it.
+// action is the action that an operator may take.
 func (s *Session) action() string {
 	return fmt.Sprintf("see what it does; to roll it back: SELECT pg_terminate_backend(%d)", s.PID)
 }
 
-// attemptAction says what somebody may do about an attempt outside of the database, with which
-// others may go on when it is due.
+// attemptAction is the action that an operator may take on an attempt outside of the database.
 func attemptAction(op *external.Operation) string {
 	if op.Due.After(op.Now) {
-		return fmt.Sprintf("wait: from %s on another process goes on with it, if this one does not", op.Due.UTC().Format("15:04:05Z"))
+		return fmt.Sprintf("wait: from %s on another process continues it, if this one does not", op.Due.UTC().Format("15:04:05Z"))
 	}
-	return "its process is gone: run one that has the tool, with Recover"
+	return "its process is gone: run one that has the tool and calls Recover"
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// The console reads by the pool of its program: whatever the exec mode, it reads the same, and times are in UTC.
+// TestExecModes reads with every exec mode of the program's pool. All read the same, and times are
+// in UTC.
 func TestExecModes(t *testing.T) {
 	t.Parallel()
 

@@ -9,18 +9,18 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// Operation is an effect outside of the database, as `dedup parked --json` writes it. It has nothing
-// of the input.
+// Operation is an effect outside of the database, without its input. `dedup parked --json` writes
+// it.
 type Operation struct {
 	Scope       string         `json:"scope"`
 	Tool        string         `json:"tool"`
 	Key         string         `json:"key"`
-	KeyHash     string         `json:"key_hash"` // as logs and traces have it
+	KeyHash     string         `json:"key_hash"` // as in logs and traces
 	State       external.State `json:"state"`
 	Fence       int64          `json:"fence"`
 	ProviderKey string         `json:"provider_key"`
-	// Since is when it was parked or got its verdict, of an operation that is not parked when it
-	// last changed.
+	// Since is when the operation was parked or got its verdict. If it is not parked, Since is its
+	// last change.
 	Since     time.Time `json:"since"`
 	CreatedAt time.Time `json:"created_at"`
 	SentAt    time.Time `json:"sent_at,omitzero"`
@@ -28,12 +28,12 @@ type Operation struct {
 	Twice     string    `json:"twice,omitempty"`
 	Note      string    `json:"note,omitempty"`
 	Verdict   string    `json:"verdict,omitempty"`
-	// Decision says who has given the Verdict, and when.
+	// Decision describes the Verdict: its actor, reason and time.
 	Decision string `json:"-"`
 	Entry
 }
 
-// OperationOf is what is shown of an operation.
+// OperationOf converts an operation.
 func OperationOf(op *external.Operation) Operation {
 	return Operation{
 		Scope: op.Scope, Tool: op.Tool, Key: op.Key, KeyHash: dedup.KeyHash(op.Key), State: op.State, Fence: op.Fence, ProviderKey: op.ProviderKey,
@@ -46,8 +46,8 @@ func (op *Operation) place() place {
 	return place{At: op.Since, Created: op.CreatedAt, Scope: op.Scope, Tool: op.Tool, Key: op.Key}
 }
 
-// Operations reads the operations that somebody has to look at; with open those that have no answer, are not
-// parked and are older than a time. The oldest come first.
+// Operations reads the operations that need an operator. With open it reads those without an answer
+// that are not parked and are older than olderThan. The oldest come first.
 func (db *Database) Operations(ctx context.Context, open bool, olderThan time.Duration, after string, limit int) (Page[Operation], error) {
 	list := "parked"
 	if open {
@@ -68,5 +68,5 @@ func (db *Database) Operations(ctx context.Context, open bool, olderThan time.Du
 	})
 }
 
-// seen reports whether a scope is one of those that are looked at; nil means all.
+// seen reports whether a scope is one of scopes; nil means all.
 func seen(scopes []string, scope string) bool { return scopes == nil || slices.Contains(scopes, scope) }

@@ -12,20 +12,20 @@ import (
 // Page is a part of a list. Lists are read by an index, a page at a time, and never counted.
 type Page[T any] struct {
 	Entries []T
-	// Next is the cursor to go on from, empty where there is no more.
+	// Next is the cursor of the next page, empty on the last one.
 	Next string
 }
 
-// Entry is what the entries of all lists have.
+// Entry is embedded in the entries of every list.
 type Entry struct {
-	// Cursor names the place behind the entry.
+	// Cursor is the place after the entry.
 	Cursor string    `db:"-" json:"cursor,omitempty"`
 	Now    time.Time `json:"-"` // when it was read
 }
 
 func (e *Entry) mark(cursor string) { e.Cursor = cursor }
 
-// place is where an entry stands in a list. Each list sets what it is ordered by.
+// place is the position of an entry in a list. Each list sets the fields of its order.
 type place struct {
 	List             string
 	At, Created      time.Time `json:",omitzero"`
@@ -33,17 +33,17 @@ type place struct {
 	ID               string    `json:",omitempty"`
 }
 
-// ErrCursor says that a text is no cursor of the list that was asked for.
-var ErrCursor = errors.New("it is no cursor of this list")
+// ErrCursor is returned for a text that is not a cursor of the list.
+var ErrCursor = errors.New("it is not a cursor of this list")
 
-// cursor is the text of a place.
+// cursor returns the place as text.
 func (p place) cursor(list string) string {
 	p.List = list
-	text, _ := json.Marshal(p) // texts, numbers and times
+	text, _ := json.Marshal(p) // cannot fail: texts, numbers and times
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// placeOf reads a cursor. An empty one is the place before the first entry, which is zero.
+// placeOf reads a cursor. The empty cursor is the zero place, before the first entry.
 func placeOf(list, cursor string) (at place, err error) {
 	if cursor == "" {
 		return at, nil
@@ -60,8 +60,9 @@ func placeOf(list, cursor string) (at place, err error) {
 	return at, nil
 }
 
-// pageOf reads the page of a list behind a cursor. find returns the first limit entries behind a place and, where its
-// search has ended before the list did, the place where the next one begins.
+// pageOf reads the page of a list after a cursor. find returns the first limit entries after a
+// place. If its search ends before the list does, it also returns the place where the next search
+// begins.
 func pageOf[T any, E interface {
 	*T
 	mark(cursor string)
@@ -74,7 +75,7 @@ func pageOf[T any, E interface {
 	}
 	var rest place
 	err = db.read(ctx, func(r *reader) error {
-		page.Entries, rest, err = find(r, at, limit+1) // one more says that there is more
+		page.Entries, rest, err = find(r, at, limit+1) // one more shows that there is a next page
 		return err
 	})
 	if rest != (place{}) {

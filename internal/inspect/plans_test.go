@@ -15,7 +15,7 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// plan is how a query is to be answered: by an index, with so many buffers at most.
+// plan is the expected plan of a query: an index, and the most buffers.
 type plan struct {
 	query
 	index   string
@@ -53,8 +53,8 @@ func exec(t *testing.T, pool *pgxpool.Pool, sql string) {
 	require.NoError(t, err)
 }
 
-// Whatever a command reads of a large table it reads by an index, with statistics and without,
-// and stops.
+// TestPlans reads large tables by an index, with statistics and without, and reads a bounded number
+// of rows.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 
@@ -107,7 +107,7 @@ func TestPlans(t *testing.T) {
 		"OperationOfHash":  {hash.operation(10000), "tool_effect_pkey", 900},
 		"AuditOfKey":       {key.audit(place{}, 101), "tool_dedup_audit_identity", 2000},
 		"AuditOfKeyAfter":  {key.audit(later, 101), "tool_dedup_audit_identity", 2000},
-		// Either index, by the share that these scopes have.
+		// Either index, depending on the share of these scopes.
 		"AuditOfScopes": {(&Filter{Scopes: s1}).audit(place{}, 101), "tool_dedup_audit_", 2000},
 	}
 	for name, p := range plans {
@@ -119,7 +119,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// The counts are found by their time, whatever else was recorded.
+// TestCountsPlan reads counts by time, whatever else was recorded.
 func TestCountsPlan(t *testing.T) {
 	t.Parallel()
 

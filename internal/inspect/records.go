@@ -8,39 +8,39 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Outcomes are those that a record may have.
+// Outcomes are the outcomes of records.
 var Outcomes = []string{"done", "refused", "broken", "claimed"}
 
 const (
-	// searched is how many records are looked at for a page of one outcome.
+	// searched is the most records that are searched for a page of one outcome.
 	searched = 20_000
-	// latestSearched is how many are looked at for the latest ones.
+	// latestSearched is the most records that are searched for the latest ones.
 	latestSearched = 2000
-	// findable is how many are looked at for one key.
+	// findable is the most records that are searched for one key.
 	findable = 10 * searched
 )
 
-// Filter is what of a list is read. What is empty is not asked for.
+// Filter limits a list. Empty fields do not limit it.
 type Filter struct {
-	// KeyHash is that of package dedup.
+	// KeyHash is dedup.KeyHash of a key.
 	Scope, Tool, Key, Outcome, KeyHash string
-	// Scopes are those that are looked at; nil means all.
+	// Scopes are the scopes that are read; nil means all.
 	Scopes []string
-	// Since has records listed that were created in the time before now, the newest first. Without it the greatest
-	// key comes first.
+	// Since lists records that were created less than Since ago, the newest first. Without it the
+	// greatest key comes first.
 	Since time.Duration
 }
 
-// args are the parameters of a filter.
+// args returns the parameters of a filter.
 func (f *Filter) args() pgx.NamedArgs {
 	return pgx.NamedArgs{"scope": f.Scope, "tool": f.Tool, "key": f.Key, "outcome": f.Outcome, "hash": f.KeyHash, "scopes": f.Scopes}
 }
 
 const (
 	ofTool = "scope = @scope::text AND tool = @tool::text"
-	// behind is what comes behind a key.
+	// behind selects the records after a key, in descending order.
 	behind = "key < @after::text"
-	// ofHash compares the dedup.KeyHash of a key.
+	// ofHash compares a key's dedup.KeyHash.
 	ofHash = `left(encode(sha256('dedup/key-hash/v1'::bytea || int8send(octet_length(convert_to(key, 'UTF8'))) || convert_to(key, 'UTF8')), 'hex'), 16) = @hash::text`
 )
 
@@ -51,7 +51,7 @@ func filtered(args pgx.NamedArgs, others ...string) string {
 	}, others...)...)
 }
 
-// Record is a record without its result, as `dedup list --json` writes it.
+// Record is a record without its result. `dedup list --json` writes it.
 type Record struct {
 	Scope       string    `json:"scope"`
 	Tool        string    `json:"tool"`
@@ -68,7 +68,8 @@ type Record struct {
 
 func (r *Record) place() place { return place{At: r.CreatedAt, Key: r.Key} }
 
-// recordColumns are those of a Record. The size of a result is read without it.
+// recordColumns are the columns of a Record. octet_length gets the size of a result without reading
+// it.
 const recordColumns = `scope, tool, key,
        CASE WHEN forget_at <= clock_timestamp() THEN 'forgotten'
             WHEN outcome IN ('broken', 'claimed') THEN 'broken'
@@ -77,14 +78,14 @@ const recordColumns = `scope, tool, key,
        outcome, octet_length(result), encode(fingerprint, 'hex'),
        created_at AT TIME ZONE 'UTC', expires_at AT TIME ZONE 'UTC', forget_at AT TIME ZONE 'UTC', clock_timestamp()`
 
-// Records reads at most limit records that come after a cursor. Those of a Since are of the retentions that it
-// returns.
+// Records reads at most limit records after a cursor. With Since, only records with one of the
+// returned retentions are listed.
 func (db *Database) Records(ctx context.Context, f *Filter, after string, limit int) (page Page[Record], retentions []time.Duration, err error) {
 	if f.Since != 0 {
 		return db.since(ctx, f, after, limit)
 	}
 	page, err = pageOf(ctx, db, "records", after, limit, func(r *reader, at place, limit int) (found []Record, rest place, err error) {
-		if f.Outcome != "" || f.KeyHash != "" { // records are looked at that are not listed
+		if f.Outcome != "" || f.KeyHash != "" { // the search skips records
 			if _, err := r.first(f.searchEnd(at.Key, searched), &rest.Key); err != nil {
 				return nil, rest, err
 			}
@@ -95,7 +96,7 @@ func (db *Database) Records(ctx context.Context, f *Filter, after string, limit 
 	return page, nil, err
 }
 
-// searchEnd finds the last key that a search goes to.
+// searchEnd selects the last key of a search.
 func (f *Filter) searchEnd(after string, searched int) query {
 	args := f.args()
 	args["after"] = after
@@ -104,7 +105,7 @@ func (f *Filter) searchEnd(after string, searched int) query {
  ORDER BY key DESC OFFSET %d LIMIT 1`, where(args, ofTool, behind), searched-1), args}
 }
 
-// query reads the records behind one key, and down to another.
+// query selects the records between two keys, in descending order.
 func (f *Filter) query(after, last string, limit int) query {
 	args := f.args()
 	args["after"], args["last"] = after, last
@@ -113,9 +114,9 @@ func (f *Filter) query(after, last string, limit int) query {
  ORDER BY key DESC LIMIT %d`, recordColumns, filtered(args, behind, "key >= @last::text"), limit), args}
 }
 
-// Find finds the call with a key's hash: by its record, else by its operation outside of the database. It looks at
-// findable records and as many operations of the tool, the greatest key first. all is false where there are more: then
-// the call may be one of those.
+// Find finds the call with a key's hash, by its record or else by its operation. It searches
+// findable records and as many operations of the tool, the greatest key first. all is false if
+// there are more.
 func (db *Database) Find(ctx context.Context, scope, tool, hash string) (key string, found, all bool, err error) {
 	f := &Filter{Scope: scope, Tool: tool, KeyHash: hash}
 	after := ""
@@ -141,7 +142,7 @@ func (db *Database) Find(ctx context.Context, scope, tool, hash string) (key str
 	return key, found, found || after == "", err
 }
 
-// operation finds the operation with a key's hash.
+// operation selects the operation with a key's hash.
 func (f *Filter) operation(searched int) query {
 	return query{fmt.Sprintf(`SELECT key FROM (
        SELECT key FROM {effect}
@@ -150,8 +151,8 @@ func (f *Filter) operation(searched int) query {
  WHERE `+ofHash+` LIMIT 1`, searched), f.args()}
 }
 
-// Latest reads the latest records that are kept as long as those of the Deduper, among those that
-// the index of due records has last.
+// Latest reads the latest records with the Deduper's default retention. It searches the end of the
+// index of due records.
 func (db *Database) Latest(ctx context.Context, f *Filter, limit int) (found []Record, err error) {
 	err = db.read(ctx, func(r *reader) (err error) {
 		found, err = collect[Record](r, f.latest(db.D.Options().Retention.Result, limit))
@@ -160,8 +161,8 @@ func (db *Database) Latest(ctx context.Context, f *Filter, limit int) (found []R
 	return found, err
 }
 
-// latest begins where records are due that are made now. Tombstones and records that are
-// kept for longer may lie there as well.
+// latest starts where records that are made now are due. Tombstones and records with other
+// retentions are skipped.
 func (f *Filter) latest(kept time.Duration, limit int) query {
 	args := f.args()
 	args["kept"] = kept
@@ -172,8 +173,8 @@ func (f *Filter) latest(kept time.Duration, limit int) query {
  ORDER BY created_at DESC, key DESC LIMIT %d`, recordColumns, latestSearched, filtered(args), limit), args}
 }
 
-// Greatest reads the record with the greatest key of each tool that has records, in one round
-// trip.
+// Greatest reads the record with the greatest key of each tool, in one round trip. Tools without
+// records are skipped.
 func (db *Database) Greatest(ctx context.Context, tools []ScopedTool) (found []Record, err error) {
 	err = db.read(ctx, func(r *reader) error {
 		var batch pgx.Batch

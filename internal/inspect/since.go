@@ -10,12 +10,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// sampled is how many records of a tool are looked at for how long it keeps them.
+// sampled is how many records of a tool are read to find its retentions.
 const sampled = 100
 
-// since lists records by time. No index has that time. The index of what is due next
-// has it with the retention added, which a sample of the tool's records tells. Records of any other
-// retention are not listed.
+// since lists records by time of creation. No index has that time, but the index of due records has
+// it plus the retention. A sample of the tool's records gives the retentions; records with other
+// retentions are not listed.
 func (db *Database) since(ctx context.Context, f *Filter, after string, limit int) (page Page[Record], retentions []time.Duration, err error) {
 	page, err = pageOf(ctx, db, "since", after, limit, func(r *reader, at place, limit int) (found []Record, rest place, err error) {
 		sample, err := collect[retention](r, f.sample())
@@ -38,11 +38,11 @@ func (db *Database) since(ctx context.Context, f *Filter, after string, limit in
 				return nil, rest, err
 			}
 			found = append(found, some...)
-			if reached.After(from) { // the others are read as far, and go on from there
+			if reached.After(from) { // the other windows are read as far
 				from, rest.At = reached, reached
 			}
 		}
-		if !rest.At.IsZero() { // what was created then is read on the next page
+		if !rest.At.IsZero() { // older records are on the next page
 			found = slices.DeleteFunc(found, func(r Record) bool { return !r.CreatedAt.After(from) })
 		}
 		slices.SortFunc(found, func(a, b Record) int {
@@ -54,27 +54,28 @@ func (db *Database) since(ctx context.Context, f *Filter, after string, limit in
 	return page, slices.Compact(retentions), err
 }
 
-// retention is when a record's result expires and when the record is forgotten, from its creation on.
+// retention is the time from a record's creation until its result expires, and until it is
+// forgotten.
 type retention struct {
 	Result, Forgotten time.Duration
 	Now               time.Time
 }
 
-// sample reads the retentions of records of a tool.
+// sample selects the retentions of some of a tool's records.
 func (f *Filter) sample() query {
 	return query{fmt.Sprintf(`SELECT expires_at - created_at, forget_at - created_at, clock_timestamp() FROM {dedup}
  WHERE `+ofTool+`
  ORDER BY key DESC LIMIT %d`, sampled), f.args()}
 }
 
-// dueWindow is the records of one retention that have, or no longer have, their result.
+// dueWindow has the records of one retention, with or without their result.
 type dueWindow struct {
-	after  time.Duration // they are due so long after they were created
+	after  time.Duration // the time from creation until due
 	result string        // IS NULL, IS NOT NULL
 }
 
-// read looks at no more entries of the index than are searched for a page. Where there are
-// more, reached is the time to which it has come.
+// read reads at most searched entries of the index. If there are more, reached is the time of
+// creation at which it stopped.
 func (w dueWindow) read(r *reader, f *Filter, from, to time.Time, after place, limit int) (found []Record, reached time.Time, err error) {
 	from, to = from.Add(w.after), to.Add(w.after)
 	more, err := r.first(dueEnd(from, to, searched), &reached)
@@ -90,15 +91,15 @@ func (w dueWindow) read(r *reader, f *Filter, from, to time.Time, after place, l
 
 const dueBetween = "{due} >= @from::timestamptz AND {due} <= @to::timestamptz"
 
-// dueEnd finds the last entry that a search goes to.
+// dueEnd selects the last entry of a search.
 func dueEnd(from, to time.Time, searched int) query {
 	return query{fmt.Sprintf(`SELECT {due} FROM {dedup}
  WHERE `+dueBetween+`
  ORDER BY {due} DESC OFFSET %d LIMIT 1`, searched-1), pgx.NamedArgs{"from": from, "to": to}}
 }
 
-// query reads a window. Records that are kept for another time may be due in it too. The inner LIMIT
-// keeps the planner with the index of what is due.
+// query selects the records of a window. Records with another retention may be due in it too, so
+// they are filtered out. The inner LIMIT makes the planner use the index of due records.
 func (w dueWindow) query(f *Filter, from, to time.Time, after place, limit int) query {
 	args := f.args()
 	args["from"], args["to"], args["kept"] = from, to, w.after

@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// Lasting is a time that has passed, in its largest unit.
+// Lasting formats a duration in its largest unit.
 func Lasting(d time.Duration) string {
 	in := func(n time.Duration, unit string) string { return strconv.FormatInt(int64(n), 10) + unit }
 	switch {
@@ -30,7 +30,7 @@ func Lasting(d time.Duration) string {
 	}
 }
 
-// Ago says when something was or will be.
+// Ago formats the time between t and now.
 func Ago(t, now time.Time) string {
 	switch age := now.Sub(t); {
 	case age >= time.Second:
@@ -42,7 +42,7 @@ func Ago(t, now time.Time) string {
 	}
 }
 
-// Name is what commands are given to name a call, behind their flags.
+// Name formats a call's name for commands, after their flags.
 func Name(scope, tool, key string) string {
 	name := Word(scope) + " " + Word(tool) + " " + Word(key)
 	for _, part := range []string{scope, tool, key} {
@@ -55,8 +55,8 @@ func Name(scope, tool, key string) string {
 
 var plain = regexp.MustCompile(`^[\w.:/@%+=,-]+$`)
 
-// Word is a text as a shell reads it. What cannot be printed is escaped in $'…', which bash, zsh, ksh and a
-// POSIX shell of 2024 read.
+// Word quotes a text for a shell. Unprintable characters are escaped in $'…', which bash, zsh, ksh
+// and the POSIX shell of 2024 understand.
 func Word(text string) string {
 	switch {
 	case plain.MatchString(text):
@@ -81,8 +81,8 @@ func Word(text string) string {
 	return "$'" + word.String() + "'"
 }
 
-// Printable keeps the text of others from steering a terminal, or the order in which a text is read: it shows
-// U+202E as "\u202e". Line breaks and tabs become spaces.
+// Printable escapes characters that could control a terminal or change the direction of text:
+// U+202E becomes "\u202e". Line breaks and tabs become spaces.
 func Printable(text string) string {
 	var shown strings.Builder
 	for _, r := range text {

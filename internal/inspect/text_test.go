@@ -23,8 +23,8 @@ func TestLasting(t *testing.T) {
 	}
 }
 
-// What a name is written as, a shell gives to the command: whatever it begins with, and what
-// cannot be seen in it.
+// TestWord passes names through a shell to a command, with any first character and with characters
+// that cannot be seen.
 func TestWord(t *testing.T) {
 	t.Parallel()
 

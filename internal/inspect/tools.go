@@ -6,10 +6,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// stepped is how many scopes are looked at for a page of those that have a tool.
+// stepped is the most scopes that are searched for a page of tools.
 const stepped = 1000
 
-// ScopedTool is a tool in a scope that has records of it, as `dedup list --json` writes it.
+// ScopedTool is a tool with records in a scope. `dedup list --json` writes it.
 type ScopedTool struct {
 	Scope string `json:"scope"`
 	Tool  string `json:"tool"`
@@ -18,9 +18,9 @@ type ScopedTool struct {
 
 func (t *ScopedTool) place() place { return place{Scope: t.Scope, Tool: t.Tool} }
 
-// WithRecords reads at most limit tools that have records, by scope and tool, those after a cursor
-// where it is not empty. Of only, a scope has its tools listed, and a tool its scopes; with neither
-// all are. Each step is one probe of the primary key, however many records it jumps over.
+// WithRecords reads at most limit tools with records, by scope and tool, or those after a cursor.
+// If only has a scope, that scope's tools are listed; if it has a tool, that tool's scopes. Each
+// step is one probe of the primary key, however many records it skips.
 func (db *Database) WithRecords(ctx context.Context, only ScopedTool, after string, limit int) (Page[ScopedTool], error) {
 	return pageOf(ctx, db, "tools", after, limit, func(r *reader, at place, limit int) (found []ScopedTool, rest place, err error) {
 		for range stepped {
@@ -31,7 +31,7 @@ func (db *Database) WithRecords(ctx context.Context, only ScopedTool, after stri
 			if err != nil || !there {
 				return found, rest, err
 			}
-			if only.Scope == "" && only.Tool != "" { // the scope may have it
+			if only.Scope == "" && only.Tool != "" { // the scope may have the tool
 				if there, err = r.first(toolOf(at.Scope, only.Tool), &at.Scope, &at.Tool); err != nil {
 					return nil, rest, err
 				}
@@ -44,7 +44,7 @@ func (db *Database) WithRecords(ctx context.Context, only ScopedTool, after stri
 	})
 }
 
-// nextTool finds the next tool of a scope, or else the next scope, or the next tool of all.
+// nextTool selects the next tool of a scope, the next scope, or the next tool of any scope.
 func nextTool(only ScopedTool, at place) query {
 	args := pgx.NamedArgs{"scope": only.Scope, "tool": only.Tool, "after_scope": at.Scope, "after_tool": at.Tool}
 	switch {
@@ -57,7 +57,7 @@ func nextTool(only ScopedTool, at place) query {
 	}
 }
 
-// toolOf finds a tool of a scope.
+// toolOf selects a tool of a scope.
 func toolOf(scope, tool string) query {
 	return toolQuery(ofTool, pgx.NamedArgs{"scope": scope, "tool": tool})
 }

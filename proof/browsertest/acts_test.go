@@ -77,7 +77,7 @@ func testResolve(t *testing.T, b *browser) {
 		c := newConsole(t)
 		c.park(t, parked)
 		require.EqualValues(t, http.StatusOK, v.open(t, c.url+parked.page()))
-		v.press(t, `//summary[text()="Say what became of it"]`)
+		v.press(t, `//summary[text()="Give a verdict"]`)
 		require.NotContains(t, v.text(t), "Result")
 		v.press(t, `//input[@value="happened"]`)
 		require.Contains(t, eval[string](t, v, `document.querySelector("[name=result]").value`), `"id": ""`)

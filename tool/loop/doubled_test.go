@@ -16,8 +16,8 @@ import (
 	"github.com/tooldedup/dedup/tool/loop"
 )
 
-// TestWhatDoubledYourWrite holds each row of the table of README.md: the cause happens twice, and the
-// effect once.
+// TestWhatDoubledYourWrite repeats the cause in each row of README.md's table. The effect happens
+// once.
 func TestWhatDoubledYourWrite(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../../README.md")
@@ -95,7 +95,7 @@ func TestWhatDoubledYourWrite(t *testing.T) {
 		}
 		require.Equal(t, 1, a.rows(t, cause), cause)
 	}
-	// The control: the model planned again, and nothing is known of the intent.
+	// The control: the model planned again, and the call has no key of the intent.
 	for time := range 2 {
 		invoke(t, tool.Invocation{Scope: "control", Session: "17/5", Turn: time + 1, CallID: fmt.Sprint("call_", time), Tool: "add", Args: args})
 	}

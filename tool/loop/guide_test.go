@@ -15,8 +15,8 @@ import (
 	"github.com/tooldedup/dedup/tool/loop"
 )
 
-// TestSentencesOfTheGuide shows each rule of the guide's chapter on agents' loops: with the rule there are as
-// many effects as intents, and without it there are more or fewer.
+// TestSentencesOfTheGuide tests each rule of the guide's chapter on agents' loops. With the rule
+// there are as many effects as intents, and without it there are more or fewer.
 func TestSentencesOfTheGuide(t *testing.T) {
 	t.Parallel()
 	guide, err := os.ReadFile("../../docs/guide.md")
@@ -35,7 +35,8 @@ func TestSentencesOfTheGuide(t *testing.T) {
 		Run: func(ctx context.Context, tx pgx.Tx, in tagged) (int, error) { return add(ctx, tx, in.What) },
 	}))
 
-	// turn is one message of the model with one call, whose id is new each time that the model is asked.
+	// turn is one message of the model with one call. Its id is new each time that the model is
+	// asked.
 	asked := 0
 	turn := func(t *testing.T, run *loop.Run, scope, what string) {
 		t.Helper()
@@ -84,7 +85,7 @@ func TestSentencesOfTheGuide(t *testing.T) {
 			func(t *testing.T, scope string, _ int) { turn(t, loop.New(a.tools, scope, "17/5"), scope, "a") },
 			func(t *testing.T, scope string, time int) {
 				run := loop.New(a.tools, scope, "17/5")
-				if time == 2 { // its answer is made up as an error, and the model plans the call again
+				if time == 2 { // the answer is replaced by an error, and the model plans the call again
 					_, err := loop.Next(t.Context(), run, func(context.Context) (string, error) { return "", nil })
 					require.NoError(t, err)
 				}

@@ -1,5 +1,5 @@
-// Package loop joins a [tool.Registry] and an agent's loop, so that a run which is cut off at any step
-// is started again from its beginning and comes to where it was:
+// Package loop joins a [tool.Registry] and an agent's loop. A run that was interrupted at any step
+// is started again from its beginning and continues where it was:
 //
 //	run := loop.New(tools, account, "17/5") // conversation 17, the user's message 5
 //	for {
@@ -12,16 +12,16 @@
 //		}
 //	}
 //
-// [Next] records each message of the model. A run that is started again gets the recorded messages, with
-// the same ids, and so its calls have the same keys: each takes effect once, and has its recorded answer. The
-// history of the conversation may be compacted, because the turn is counted by the run alone.
+// [Next] records each message of the model. A resumed run gets the recorded messages with the same
+// ids, so its calls have the same keys: each takes effect once and returns its recorded answer. The
+// history may be compacted, because the run counts the turns.
 //
-// The session names the conversation and the user's message in it. The next message of the user is a
-// new session. An agent that a tool starts has a session of its own, made of its parent's call, such as
-// "17/5/2/call_0". A run that is resumed under another scope or session is another run.
+// The session names the conversation and the user's message in it. The user's next message is a new
+// session. An agent that a tool starts needs its own session, made from its parent's call, such as
+// "17/5/2/call_0". With another scope or session a run is another run.
 //
-// The records of messages are records of the tool "model", as any other: Retention, Reset, the command and the
-// console apply to them.
+// The messages are records of the tool "model". Retention, Reset, the command and the console apply
+// to them as to any others.
 package loop
 
 import (
@@ -35,7 +35,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// Run is what an agent does about one request of its user. Its calls may be made at once; its model answers
+// Run is an agent's work on one request of its user. Its calls may be concurrent; its model returns
 // one message after the other.
 type Run struct {
 	tools          *tool.Registry
@@ -48,15 +48,15 @@ type Run struct {
 	made    []bool
 }
 
-// New returns a run on behalf of scope, which is the authenticated principal. session names the
-// conversation and the user's message in it, such as "17/5", within scope.
+// New returns a run for scope, the authenticated principal. session names the conversation and the
+// user's message in it, such as "17/5", within scope.
 func New(tools *tool.Registry, scope, session string) *Run {
 	return &Run{tools: tools, scope: scope, session: session}
 }
 
-// Message takes the calls of the model's last message, of which Tool, CallID and Args count. It makes
-// none. The error is a *[dedup.InvalidError]: Next has returned no message yet, or a call names another
-// scope or session than the run.
+// Message registers the calls of the model's last message by Tool, CallID and Args. It makes none
+// of them. The error is a *[dedup.InvalidError] if Next has returned no message yet, or if a call
+// names another scope or session than the run.
 func (r *Run) Message(calls ...tool.Invocation) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,10 +78,10 @@ func (r *Run) Message(calls ...tool.Invocation) error {
 	return nil
 }
 
-// Call makes a call of the message that was given to Message: the first that was not made yet and has this
-// tool, these arguments and, if id is not empty, this id. A call whose id names it may be made again, and has
-// its answer again. It returns the errors of [tool.Registry.Invoke], and a *[dedup.InvalidError] whose Field
-// is "CallID" if the message has no such call.
+// Call makes a call of the message: the first one that was not made yet and has this tool, these
+// arguments and, if id is not empty, this id. A call with an id may be made again and returns the
+// same answer. Call returns the errors of [tool.Registry.Invoke]. If the message has no such call,
+// it returns a *[dedup.InvalidError] with Field "CallID".
 func (r *Run) Call(ctx context.Context, name, id string, args json.RawMessage) (tool.Answer, error) {
 	message, i := r.take(name, id, args)
 	if message == nil {
@@ -112,7 +112,7 @@ func (r *Run) take(name, id string, args json.RawMessage) (*tool.Message, int) {
 	return r.message, again
 }
 
-// equal compares arguments by their value, and texts that are no JSON byte by byte.
+// equal compares arguments by value, or byte by byte if they are not JSON.
 func equal(a, b json.RawMessage) bool {
 	a, b = door.Args(a), door.Args(b)
 	of, errA := dedup.FingerprintOf(a)
@@ -120,14 +120,14 @@ func equal(a, b json.RawMessage) bool {
 	return errA == nil && errB == nil && of == with || string(a) == string(b)
 }
 
-// Next returns the model's next message: the recorded one, or what ask returns, which is then recorded. If two
-// processes ask at once, both get the message that is recorded first. ask runs outside of any transaction;
-// its error is returned as it is, nothing is recorded, and Next may be called again. M is what encoding/json
-// reads as it was written.
+// Next returns the model's next message: the recorded one, or the result of ask, which is then
+// recorded. If two processes ask at once, both get the message that is recorded first. ask runs
+// outside of any transaction. Next returns its error as it is and records nothing, so Next may be
+// called again. encoding/json must read an M as it was written.
 //
-// A [MessageError] says that a message cannot be recorded, because it is longer than Options.MaxResultBytes
-// allows, or that a recorded one is of no use: it has expired, is blocked, or no longer fits M. A run without
-// its messages cannot be resumed.
+// A [MessageError] means that a message cannot be recorded because it is longer than
+// Options.MaxResultBytes. It also means that a recorded one has expired, is blocked, or no longer
+// fits M. A run without its messages cannot be resumed.
 func Next[M any](ctx context.Context, r *Run, ask func(ctx context.Context) (M, error)) (M, error) {
 	r.mu.Lock()
 	turn := r.turn + 1
@@ -164,12 +164,12 @@ func Next[M any](ctx context.Context, r *Run, ask func(ctx context.Context) (M, 
 
 type contextKey struct{}
 
-// With returns a context whose tools belong to r: frameworks hand it on to each tool.
+// With returns a context with r, for frameworks that pass the context on to each tool.
 func With(ctx context.Context, r *Run) context.Context {
 	return context.WithValue(ctx, contextKey{}, r)
 }
 
-// From returns the run that ctx belongs to, nil if there is none.
+// From returns the run of ctx, nil if there is none.
 func From(ctx context.Context) *Run {
 	r, _ := ctx.Value(contextKey{}).(*Run)
 	return r

@@ -26,7 +26,7 @@ type addIn struct {
 	N    int    `json:"n,omitempty" dedup:"ignore"`
 }
 
-// agent is a registry with a tool that adds a row, on a database of its own.
+// agent is a registry on a new database, with a tool that adds a row.
 type agent struct {
 	pool  *pgxpool.Pool
 	tools *tool.Registry
@@ -56,10 +56,10 @@ func (a *agent) rows(t *testing.T, scope string) (n int) {
 	return n
 }
 
-// called is a call as a model makes it.
+// called is a call in a model's message.
 type called struct{ ID, Args string }
 
-// model answers with two messages of three calls and an end. Its ids are new each time that it is asked.
+// model returns two messages of three calls and an end. Its ids are new each time that it is asked.
 type model struct{ asked int }
 
 func (m *model) ask(context.Context) ([]called, error) {
@@ -75,14 +75,14 @@ type nextFunc func(context.Context, *loop.Run, func(context.Context) ([]called, 
 
 var errDead = errors.New("the process has died")
 
-// drive runs the loop until it ends, or dies at a step. The steps are after each message of the model,
-// after each of its calls, and before each.
+// drive runs the loop until it ends or dies at a step. The steps are after each message of the
+// model, and before and after each of its calls.
 func (a *agent) drive(t *testing.T, scope string, m *model, dieAt int) (replies []string, err error) {
 	t.Helper()
 	return a.driveBy(t, loop.Next[[]called], scope, m, dieAt)
 }
 
-// driveBy is drive with a way to get the model's next message.
+// driveBy is drive with a function that gets the model's next message.
 func (a *agent) driveBy(t *testing.T, next nextFunc, scope string, m *model, dieAt int) (replies []string, err error) {
 	t.Helper()
 	step := 0
@@ -115,7 +115,7 @@ func (a *agent) driveBy(t *testing.T, next nextFunc, scope string, m *model, die
 	return replies, nil
 }
 
-// TestRunsAreResumed: a run that died at any step is started again, and comes to the same end. Without the
+// TestRunsAreResumed kills a run at every step and starts it again. It ends the same. Without the
 // recorded messages the ids are new, and effects double.
 func TestRunsAreResumed(t *testing.T) {
 	t.Parallel()
@@ -139,7 +139,7 @@ func TestRunsAreResumed(t *testing.T) {
 		require.Equal(t, 2, m.asked, "the model is asked once for each message")
 	}
 
-	// The control: a model that is asked again plans the same calls under new ids.
+	// The control: without recorded messages, the model plans the same calls under new ids.
 	m := &model{}
 	forgetful := func(ctx context.Context, run *loop.Run, _ func(context.Context) ([]called, error)) ([]called, error) {
 		calls, err := m.ask(ctx)
@@ -156,7 +156,7 @@ func TestRunsAreResumed(t *testing.T) {
 	require.Equal(t, 12, a.rows(t, "control"))
 }
 
-// Two processes resume a run at once.
+// TestRunsAtOnce resumes a run in two processes at once.
 func TestRunsAtOnce(t *testing.T) {
 	t.Parallel()
 	a := setup(t, nil)
@@ -172,8 +172,8 @@ func TestRunsAtOnce(t *testing.T) {
 	require.Equal(t, 6, a.rows(t, "acme"))
 }
 
-// TestHistories makes the calls of messages at once, out of order, not at all and again, with every kind of
-// id, and compares the effects with a model: each call that was made at least once has one.
+// TestHistories makes the calls of messages concurrently, out of order, not at all and again, with
+// every kind of id. It compares the effects with a model: each call that was made has one.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	a := setup(t, nil)
@@ -183,7 +183,7 @@ func TestHistories(t *testing.T) {
 		scope := fmt.Sprint("history ", round)
 		n := 1 + random.IntN(5)
 		var message []tool.Invocation
-		var slots []int // of each call the first one that it is the same call as
+		var slots []int // for each call, the first call that is the same
 		for i := range n {
 			c := tool.Invocation{
 				Tool: "add", CallID: []string{"", "null", "x", "y", fmt.Sprint("id ", i)}[random.IntN(5)],
@@ -200,12 +200,12 @@ func TestHistories(t *testing.T) {
 			message, slots = append(message, c), append(slots, slot)
 		}
 		made := map[int]string{}
-		for range 1 + random.IntN(3) { // deliveries, each by a process of its own
+		for range 1 + random.IntN(3) { // deliveries, each in a new process
 			run := loop.New(a.tools, scope, "1/1")
 			_, err := loop.Next(t.Context(), run, func(context.Context) (int, error) { return 1, nil })
 			require.NoError(t, err)
 			require.NoError(t, run.Message(message...))
-			order := random.Perm(n)[:random.IntN(n+1)] // a person refuses the others
+			order := random.Perm(n)[:random.IntN(n+1)] // the user refuses the others
 			answers := make([]tool.Answer, n)
 			var all sync.WaitGroup
 			for _, i := range order {
@@ -230,7 +230,7 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// What cannot be recorded or read again is said.
+// TestMessageErrors has messages that cannot be recorded or read again.
 func TestMessageErrors(t *testing.T) {
 	t.Parallel()
 	a := setup(t, &dedup.Options{MaxResultBytes: 8 << 10, Retention: dedup.Retention{Result: time.Hour}})

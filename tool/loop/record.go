@@ -11,10 +11,10 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// modelTool is the tool as which the model's messages are recorded.
+// modelTool is the tool of the records of the model's messages.
 const modelTool = "model"
 
-// record is the call by which the model's message of a turn is recorded.
+// record returns the call that records the model's message of a turn.
 func (r *Run) record(turn int) (dedup.Call, error) {
 	if r.session == "" {
 		return dedup.Call{}, &dedup.InvalidError{What: "call", Field: "Session", Missing: true, Reason: "is empty; name the conversation and the user's message in it"}
@@ -23,7 +23,7 @@ func (r *Run) record(turn int) (dedup.Call, error) {
 	return dedup.Call{Scope: r.scope, Tool: modelTool, Key: key}, err
 }
 
-// keep records a message that the model was asked for, or returns the recorded one.
+// keep records a message from the model, or returns the recorded one.
 func keep[M any](ctx context.Context, d *dedup.Deduper, call dedup.Call, m M, asked bool) (M, error) {
 	call.LookFirst = !asked
 	result, err := dedup.Do(ctx, d, call, func(context.Context, pgx.Tx) (M, error) {
@@ -35,7 +35,8 @@ func keep[M any](ctx context.Context, d *dedup.Deduper, call dedup.Call, m M, as
 	return result.Value, err
 }
 
-// MessageError says why the model's message of a turn cannot be recorded or read again. Returned by [Next].
+// MessageError is returned by [Next] if the model's message of a turn cannot be recorded or read
+// again.
 type MessageError struct {
 	// Turn is the number of the message in the run, from 1.
 	Turn int

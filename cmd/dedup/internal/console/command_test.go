@@ -89,7 +89,7 @@ func TestConsole(t *testing.T) {
 	}
 	code, text := get(t, mine, link)
 	require.Equal(t, http.StatusOK, code)
-	require.Contains(t, text, `ada <span class="badge calm">may look</span>`)
+	require.Contains(t, text, `ada <span class="badge calm">read only</span>`)
 	for _, client := range []*http.Client{others, mine} {
 		code, _ = get(t, client, link)
 		require.Equal(t, http.StatusForbidden, code)
