@@ -1,4 +1,4 @@
 // Package failsafe shows package runner with a circuit breaker and a budget of
 // retries around every try, both of failsafe-go. It has examples and nothing else,
-// and is a module of its own so that nobody else downloads failsafe-go.
+// in the module of the examples, so that users do not download failsafe-go.
 package failsafe

@@ -1,5 +1,5 @@
 // Package orm shows effects and calls through gorm, ent, bun, sqlx and sqlc, and tries them. It
-// has examples and tests, and is a module of its own so that nobody else downloads an ORM.
+// has examples and tests, in the module of the examples, so that users do not download an ORM.
 package orm
 
 //go:generate sqlc generate
