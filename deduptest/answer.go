@@ -13,8 +13,8 @@ import (
 
 var errWholeResult = errors.New("the answer is a dedup.Result, which tells each caller something else; Tool.Call must return its Value")
 
-// canonical returns an answer as JSON that is the same for equal answers: members
-// sorted, numbers as they were written.
+// canonical returns the JSON of an answer, the same for equal answers: members are sorted, and
+// numbers keep their text.
 func canonical(answer any) (string, error) {
 	if isResult(reflect.TypeOf(answer)) {
 		return "", errWholeResult
@@ -33,7 +33,7 @@ func canonical(answer any) (string, error) {
 	return string(text), err
 }
 
-// isResult reports whether t is a dedup.Result, of whatever it is one.
+// isResult reports whether t is a dedup.Result of any type.
 func isResult(t reflect.Type) bool {
 	if t == nil {
 		return false

@@ -14,8 +14,8 @@ func (sc *scene) twoAtOnce() {
 	sc.inFlight()
 }
 
-// together is a case in which n calls begin at the same moment. Half of them come by a second Deduper,
-// as from another process, which no memory of the first can help.
+// together is a case of n calls that begin at the same moment. Half of them use a second Deduper,
+// like another process: it shares no memory with the first.
 func (sc *scene) together(n int) {
 	here, there := sc.open(sc.v.tool, nil), sc.open(sc.v.tool, nil)
 	if here == nil || there == nil {
@@ -24,7 +24,7 @@ func (sc *scene) together(n int) {
 	tr := sc.begin("%d begin together", n)
 	defer tr.end()
 	sentHere, sentThere := sends(here.proxy), sends(there.proxy)
-	begin := make(chan struct{}) // closed when all are there, so that none has ended before another begins
+	begin := make(chan struct{}) // closed when all calls wait, so that none ends before another begins
 	tool := sc.v.tool
 	tool.Call = func(ctx context.Context, try Try) (any, error) {
 		<-begin
@@ -36,26 +36,26 @@ func (sc *scene) together(n int) {
 		twins[i] = tool.start(tr.ctx, tr.v.patience, []*stage{here, there}[i%2], tr.key, 0)
 	}
 	close(begin)
-	tr.tookAll(twins...)
+	tr.checkReplies(twins...)
 	if one, other := sentHere(), sentThere(); one && other {
 		sc.out.Faults++
 	} else {
 		tr.problemf("nothing was tested: the calls of one of the two Dedupers sent nothing")
 	}
-	tr.insist(here)
+	tr.callUntilAnswered(here)
 }
 
-// sends watches a proxy until it is asked whether something was executed.
+// sends watches a proxy. sent stops that and reports whether anything was executed.
 func sends(p *faultproxy.Proxy) (sent func() bool) {
 	seen := watchUnits(p)
 	return func() bool { return len(seen()) > 0 }
 }
 
-// overlap is how long a twin may wait by itself for a call that is held.
+// overlap is how long a twin may take while the first call is held.
 const overlap = 2 * time.Second
 
-// inFlight is a case in which another call comes when the effect of the first is there and cannot be seen. It comes
-// by a Deduper that does not wait, so that code of the tool that handles dedup.ErrInFlight is run.
+// inFlight is a case in which a second call comes when the first has done everything but commit.
+// Its Deduper does not wait, so the tool's code for dedup.ErrInFlight runs.
 func (sc *scene) inFlight() {
 	here := sc.open(sc.v.tool, nil)
 	there := sc.open(sc.v.tool.with(func(o *dedup.Options) { o.MaxWait = -1 }), nil)
@@ -77,23 +77,23 @@ func (sc *scene) inFlight() {
 	case <-time.After(overlap):
 	}
 	held.Release()
-	tr.tookAll(first, twin)
+	tr.checkReplies(first, twin)
 	tr.applied(held)
-	tr.insist(there)
+	tr.callUntilAnswered(there)
 }
 
-// replied gives a reply again that was taken.
+// replied returns a channel with a reply that was received.
 func replied(r reply) <-chan reply {
 	again := make(chan reply, 1)
 	again <- r
 	return again
 }
 
-// tookAll takes the replies of twins. They may be told to try again, and nothing
-// else.
-func (tr *trial) tookAll(all ...<-chan reply) {
+// checkReplies judges the replies of twins. Their only error may be one that dedup.IsRetryable
+// knows.
+func (tr *trial) checkReplies(all ...<-chan reply) {
 	for _, replies := range all {
-		switch err := tr.took(<-replies); {
+		switch err := tr.checkReply(<-replies); {
 		case errors.Is(err, context.DeadlineExceeded):
 			tr.problemf("twins get no answer within %s: does the effect need a second connection of a pool that its twins have emptied?", tr.v.patience)
 		case err != nil && !dedup.IsRetryable(err):

@@ -9,7 +9,7 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// repeated needs no fault: that the call is repeated is what happens to it.
+// repeated needs no fault: the repeat of the call is the event that is tested.
 func (sc *scene) repeated() {
 	s := sc.open(sc.v.tool, nil)
 	if s == nil {
@@ -17,17 +17,17 @@ func (sc *scene) repeated() {
 	}
 	tr := sc.begin("called three times")
 	for range 3 {
-		tr.insist(s)
+		tr.callUntilAnswered(s)
 		sc.out.Faults++
 	}
 	tr.checkKept()
 	tr.end()
 }
 
-// minKept is less than any caller takes for its retries.
+// minKept is shorter than the time that any caller spends on retries.
 const minKept = time.Minute
 
-// checkKept looks how long the records are kept that there are.
+// checkKept checks how long the records are kept.
 func (tr *trial) checkKept() {
 	table := pgx.Identifier{"public", "tool_dedup"}
 	if o := tr.v.tool.Options; o != nil && o.Schema != "" {
@@ -49,7 +49,7 @@ func (sc *scene) otherArguments() {
 		return
 	}
 	tr := sc.begin("called with a key that was used with other arguments")
-	tr.insist(s)
+	tr.callUntilAnswered(s)
 	r := <-tr.start(sc.ctx, s, 1)
 	sc.out.Faults++
 	switch {
@@ -61,6 +61,6 @@ func (sc *scene) otherArguments() {
 		tr.problemf("other arguments get an error that is not dedup.ErrKeyReused: %v", r.err)
 	}
 	tr.checkEffects(1)
-	tr.insist(s)
+	tr.callUntilAnswered(s)
 	tr.end()
 }

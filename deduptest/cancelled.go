@@ -7,8 +7,8 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
-// committing is how long a call that was cancelled may go on before what it waits
-// for is let go: one that has sent its COMMIT goes on, and rightly so.
+// committing is how long a cancelled call may go on before the held statement is released. A call
+// that has sent its COMMIT rightly waits for the reply.
 const committing = 100 * time.Millisecond
 
 func (sc *scene) cancelled() {
@@ -22,8 +22,7 @@ func (sc *scene) cancelled() {
 	}
 }
 
-// cancelledAt is a case in which a call's context ends while the nth statement is
-// held.
+// cancelledAt is a case in which a call's context ends while the nth statement is held.
 func (sc *scene) cancelledAt(s *stage, n int, where string, kind faultproxy.Kind) {
 	tr := sc.begin("cancelled when %s %s", sc.v.plan.name(n), where)
 	defer tr.end()
@@ -38,13 +37,13 @@ func (sc *scene) cancelledAt(s *stage, n int, where string, kind faultproxy.Kind
 	cancel()
 	select {
 	case r := <-replies:
-		_ = tr.took(r) // before what it has sent arrives: an answer must be true by now
+		_ = tr.checkReply(r) // before the held statement arrives: an answer must be true already
 		held.Release()
 	case <-time.After(committing):
 		held.Release()
-		_ = tr.took(<-replies)
+		_ = tr.checkReply(<-replies)
 	}
 	tr.applied(held)
-	tr.insist(s)
-	tr.insist(s)
+	tr.callUntilAnswered(s)
+	tr.callUntilAnswered(s)
 }

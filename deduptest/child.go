@@ -10,57 +10,58 @@ import (
 	"time"
 )
 
-// childEnv holds the errand of a process that Verify has started.
+// childEnv is set in a process that Verify started. It holds the errand.
 const childEnv = "DEDUPTEST_CHILD"
 
-// errand is what a child process is to do: a call for each key on its input.
+// errand tells a child process which tool to call. The child makes a call for each key on its
+// input.
 type errand struct {
 	Tool     string
 	URL      string
 	Patience time.Duration
 }
 
-// message is what a call of a child came to, as a line of JSON.
+// message is the result of a child's call, as a line of JSON.
 type message struct {
 	Answer string // as canonical JSON
-	Err    string // why there is none
+	Err    string // the error, if there is no answer
 }
 
-// Child makes the scenario [ProcessKilled] possible. Call it at the very beginning
-// of TestMain with the tools that the package verifies:
+// Child makes the scenario [ProcessKilled] possible. Call it at the very beginning of TestMain,
+// with the tools that the package verifies:
 //
 //	func TestMain(m *testing.M) {
 //		deduptest.Child(openTicket, closeTicket)
 //		os.Exit(m.Run())
 //	}
 //
-// In a process that Verify has started it makes the call that Verify wants, and
-// exits. In all others it does nothing. The tools must need nothing that a test
-// or the rest of TestMain makes.
+// In a process that Verify started, it makes the calls that Verify asks for, and exits. In any
+// other process it does nothing. The tools must not need anything that a test or the rest of
+// TestMain sets up.
 func Child(tools ...Tool) {
 	if !inChild() {
 		return
 	}
 	out := os.Stdout
-	os.Stdout = os.Stderr // for what a tool prints by itself
+	os.Stdout = os.Stderr // keeps the tool's own output off the messages
 	os.Exit(runChild(os.Getenv(childEnv), tools, os.Stdin, out))
 }
 
 func inChild() bool { return os.Getenv(childEnv) != "" }
 
-// runChild does an errand and returns the exit code.
+// runChild runs an errand and returns the exit code.
 func runChild(text string, tools []Tool, in io.Reader, out io.Writer) int {
 	lines := json.NewEncoder(out)
-	if err := doErrand(text, tools, in, lines); err != nil {
-		_ = lines.Encode(message{Err: err.Error()}) // if nobody listens, nobody needs it
+	if err := runErrand(text, tools, in, lines); err != nil {
+		_ = lines.Encode(message{Err: err.Error()}) // nobody may be reading any more
 		return 1
 	}
 	return 0
 }
 
-// doErrand makes the calls and says what they come to, until its input ends. The error is
-// why they could not be made.
-func doErrand(text string, tools []Tool, in io.Reader, lines *json.Encoder) error {
+// runErrand makes a call for each key on the input and writes a message for each. It returns an
+// error if it cannot make the calls.
+func runErrand(text string, tools []Tool, in io.Reader, lines *json.Encoder) error {
 	var e errand
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
 		return fmt.Errorf("reading %s: %w", childEnv, err)
@@ -78,7 +79,7 @@ func doErrand(text string, tools []Tool, in io.Reader, lines *json.Encoder) erro
 	for keys := json.NewDecoder(in); ; {
 		var key string
 		if keys.Decode(&key) != nil {
-			return nil // the process that started this one is gone
+			return nil // the parent process ended
 		}
 		r := <-tool.start(ctx, e.Patience, s, key, 0)
 		m := message{Answer: r.text}

@@ -1,9 +1,9 @@
-// Package deduptest tries a write tool as production will: answers get lost,
-// calls race, contexts end, backends and processes die. It says whether the tool
-// has its effect once and gives every caller the same answer.
+// Package deduptest tests a write tool under production's failures: answers get lost, calls race,
+// contexts end, backends and processes die. It checks that the tool has its effect once and gives
+// every caller the same answer.
 //
-// [Verify] takes the tool, a scratch database with the tool's own tables and
-// tool_dedup, and a way to count effects:
+// [Verify] needs the tool, a scratch database with the tool's own tables and tool_dedup, and a
+// function that counts effects:
 //
 //	func TestMain(m *testing.M) {
 //		deduptest.Child(openTicket) // lets Verify kill a process that calls the tool
@@ -14,18 +14,18 @@
 //		deduptest.Verify(t, databaseURL, openTicket, nil)
 //	}
 //
-// It runs every [Scenario]: each case has a fresh key, and each fault is injected
-// at a real server, by a proxy on the wire where that is possible. A fault that
-// did not come about fails its scenario, since nothing was tested.
+// It runs every [Scenario]. Each case has a fresh key. Each fault is injected at a real server, by
+// a proxy on the wire if possible. A fault that was not applied fails its scenario, because nothing
+// was tested.
 //
-// A tool whose effect is one statement takes a few seconds and 330 calls, 200 of them at
-// once (measured, on two cores).
+// A tool whose effect is one statement takes a few seconds and 330 calls, 200 of them at once
+// (measured, on two cores).
 //
-// # Effects outside of the database
+// # Effects outside the database
 //
-// [VerifyEffect] tries a tool of package external, with its own client, against a fake of
-// the provider's API that asks a [Provider]. The Provider says what the real one offers,
-// and keeps the book of what really happened:
+// [VerifyEffect] tests a tool of package external, with its own client, against a fake of the
+// provider's API that asks a [Provider]. The Provider declares the guarantees of the real provider,
+// and records the effects that happened:
 //
 //	provider := &deduptest.Provider{KeyKept: 24 * time.Hour}
 //	api := httptest.NewServer(fakeOf(provider)) // calls provider.Act, and Find
@@ -36,13 +36,17 @@
 //
 // It takes about half a second and 110 calls (measured, on two cores).
 //
-// # What it does not try
+// # Limits
 //
-// A server that crashes or fails over, answers that never come at all (those take
-// Options.CommitTimeout each), and poolers between tool and server. All calls of a case come
-// within seconds: a key that has the minute in it passes here, and dedupvet names it. Only
-// connections of Try.Pool are counted as given back. A statement that fails in a savepoint may
-// be passed over, as Postgres has it; what the effect then lacks is seen where Count counts it, or
-// in Tables: name every table that the tool writes to. Of a tool of package external it kills no real
-// process, halts none, cuts no connection, and tries none of the verdicts of a person.
+// Verify does not test a server that crashes or fails over, answers that never come (each takes
+// Options.CommitTimeout), or poolers between tool and server. All calls of a case come within
+// seconds: a key that contains the minute passes here, and dedupvet reports it. Only connections of
+// Try.Pool must be given back.
+//
+// A statement that fails in a savepoint may be ignored, as Postgres allows. The missing part of the
+// effect is found if Count counts it or Tables names its table: name every table that the tool
+// writes to.
+//
+// VerifyEffect kills and stops no real process, cuts no connection, and tests no verdicts of
+// operators.
 package deduptest

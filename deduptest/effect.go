@@ -9,41 +9,41 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// Effect is what [VerifyEffect] tries: a tool whose effect is outside of the database.
+// Effect describes a tool whose effect is outside the database, for [VerifyEffect].
 type Effect[In, Out any] struct {
-	// Tool is the tool as it is in production, with its client, and with the times that it
-	// declares: nothing waits for them. What is different is the address of the provider's
-	// API: it is that of a fake that asks Provider. Ref is required, and returns the id that
-	// Act has given.
+	// Tool is the tool as in production, with its client and its declared times; the test does not
+	// wait for them. Only the address of the provider's API differs: it is the address of a fake
+	// that asks Provider. Ref is required, and returns the id that Act returned.
 	Tool external.Tool[In, Out]
-	// Provider says what the real provider offers, and carries the tool's effects out. It
-	// serves nobody else meanwhile.
+	// Provider declares the guarantees of the real provider, and performs the tool's effects.
+	// Nothing else may use it during the test.
 	Provider *Provider
-	// In returns an input: the same for the same n, and another for another one. Two calls may have
-	// equal inputs, so that what the fake gives Act and Find as "about" follows from the attempt's Key.
+	// In returns the nth input: equal for equal n, and different for different n. Some calls have
+	// equal inputs, so the fake must derive the argument about of Act and Find from the attempt's
+	// Key.
 	In func(n int) In
 
-	// Options are those that the tool's Deduper has in production. Default nil.
+	// Options are the options of the tool's Deduper in production. Default: nil.
 	Options *dedup.Options
-	// Lease is that of external.Options in production. Default 30 s.
+	// Lease is the Lease of external.Options in production. Default: 30 s.
 	Lease time.Duration
 }
 
-// outside is an Effect without its types.
-type outside struct {
+// untypedEffect is an Effect without its types.
+type untypedEffect struct {
 	name                      string
 	provider                  *Provider
 	options                   *dedup.Options
 	lease                     time.Duration
 	keyKept, settles, timeout time.Duration
 	finds                     bool
-	add                       func(*external.Tools) (doing, error)
+	add                       func(*external.Tools) (callFunc, error)
 }
 
-// doing makes a call with the nth input. The text is that of the answer.
-type doing func(ctx context.Context, call dedup.Call, n int) (text, ref string, err error)
+// callFunc makes a call with the nth input. text is the answer as canonical JSON.
+type callFunc func(ctx context.Context, call dedup.Call, n int) (text, ref string, err error)
 
-func (e Effect[In, Out]) erase() (*outside, error) {
+func (e Effect[In, Out]) erase() (*untypedEffect, error) {
 	switch {
 	case e.Provider == nil:
 		return nil, errors.New("Effect.Provider is nil; it says what the provider offers, and keeps the book")
@@ -52,7 +52,7 @@ func (e Effect[In, Out]) erase() (*outside, error) {
 	case e.Tool.Ref == nil:
 		return nil, errors.New("Effect.Tool.Ref is nil; answers are compared with the provider's book by it")
 	}
-	o := &outside{
+	o := &untypedEffect{
 		name: e.Tool.Name, provider: e.Provider, options: e.Options, lease: e.Lease,
 		keyKept: e.Tool.KeyKept, settles: e.Tool.Settles, timeout: e.Tool.Timeout,
 		finds: e.Tool.Find != nil,
@@ -63,7 +63,7 @@ func (e Effect[In, Out]) erase() (*outside, error) {
 	if o.timeout == 0 {
 		o.timeout = defaultTimeout
 	}
-	o.add = func(x *external.Tools) (doing, error) {
+	o.add = func(x *external.Tools) (callFunc, error) {
 		handle, err := external.Add(x, e.Tool)
 		if err != nil {
 			return nil, err
@@ -83,8 +83,8 @@ func (e Effect[In, Out]) erase() (*outside, error) {
 // The defaults of package external.
 const defaultLease, defaultTimeout = 30 * time.Second, 20 * time.Second
 
-// holds is how long after the first attempt another one may be made because of the key.
-func (o *outside) holds() time.Duration {
+// keyUsable returns how long after the first attempt another one may rely on the key.
+func (o *untypedEffect) keyUsable() time.Duration {
 	if o.keyKept == external.Forever {
 		return external.Forever
 	}

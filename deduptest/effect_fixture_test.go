@@ -26,7 +26,7 @@ type refunded struct {
 	ID string `json:"id"`
 }
 
-// refundAPI is a fake of the API of a provider.
+// refundAPI is a fake of a provider's API.
 func refundAPI(p *deduptest.Provider) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /refunds", func(w http.ResponseWriter, r *http.Request) {
@@ -81,9 +81,9 @@ type request struct {
 type refunds struct {
 	url  string
 	http *http.Client
-	// reference is what a refund is looked up by. Default the attempt's key.
+	// reference is the value that a refund is looked up by. Default: the attempt's key.
 	reference func(key string, in refund) string
-	bodyless  bool // it confirms what is there, and sends no body
+	bodyless  bool // confirms an existing refund without a body
 	pool      *pgxpool.Pool
 }
 
@@ -138,7 +138,7 @@ func (c *refunds) find(ctx context.Context, key string, in refund) (all []refund
 	return all, json.NewDecoder(res.Body).Decode(&all)
 }
 
-// refundEffect is a tool that declares nothing, over the fake.
+// refundEffect is a tool on the fake without guarantees.
 func refundEffect(t *testing.T, name string, p *deduptest.Provider) (*refunds, deduptest.Effect[refund, refunded]) {
 	t.Helper()
 	server := httptest.NewServer(refundAPI(p))
@@ -155,7 +155,7 @@ func refundEffect(t *testing.T, name string, p *deduptest.Provider) (*refunds, d
 	}
 }
 
-// finding has the tool look up.
+// finding adds a look-up to the tool.
 func finding(c *refunds, e *deduptest.Effect[refund, refunded], settles time.Duration) {
 	e.Tool.Settles = settles
 	e.Tool.Find = func(ctx context.Context, a external.Attempt, in refund) ([]refunded, error) {

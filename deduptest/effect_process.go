@@ -12,15 +12,15 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// instance is what a process of the tool's user would have.
+// instance stands for one process of the tool.
 type instance struct {
 	pool  *pgxpool.Pool
 	tools *external.Tools
 	steps *steps
-	do    doing
+	do    callFunc
 }
 
-func (o *outside) start(ctx context.Context, url string) (p *instance, err error) {
+func (o *untypedEffect) start(ctx context.Context, url string) (p *instance, err error) {
 	p = &instance{steps: &steps{}}
 	defer func() {
 		if err != nil {
@@ -50,39 +50,39 @@ func (p *instance) close() {
 	if p.tools != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), defaultPatience)
 		defer cancel()
-		_ = p.tools.Close(ctx) // what still runs has failed its case
+		_ = p.tools.Close(ctx) // a call that still runs has failed its case
 	}
 	if p.pool != nil {
 		p.pool.Close()
 	}
 }
 
-// told is what a caller was told.
-type told struct {
+// callResult is the result of a call for its caller.
+type callResult struct {
 	text, ref string
 	err       error
 }
 
-// call makes a call that waits for an attempt of its own, and for nobody else's.
-func (p *instance) call(ctx context.Context, call dedup.Call, n int) (r told) {
+// call makes a call that waits for its own attempt only.
+func (p *instance) call(ctx context.Context, call dedup.Call, n int) (r callResult) {
 	call.MaxWait = -1
 	return p.wait(ctx, call, n)
 }
 
-// wait makes a call that waits as production's do.
-func (p *instance) wait(ctx context.Context, call dedup.Call, n int) (r told) {
+// wait makes a call that waits as in production.
+func (p *instance) wait(ctx context.Context, call dedup.Call, n int) (r callResult) {
 	ctx, cancel := context.WithTimeout(ctx, defaultPatience)
 	defer cancel()
 	defer func() {
 		if value := recover(); value != nil {
-			r = told{err: &panicError{value}}
+			r = callResult{err: &panicError{value}}
 		}
 	}()
 	r.text, r.ref, r.err = p.do(ctx, call, n)
 	return r
 }
 
-// steps counts the attempts of a process, and ends it or has it stand still at a step.
+// steps counts the attempts of a process. It can end or halt the process at a step.
 type steps struct {
 	mu       sync.Mutex
 	attempts int
@@ -121,15 +121,16 @@ func (s *steps) set(at external.EventKind, act func()) {
 	s.at, s.act = at, act
 }
 
-// sent returns how many attempts there were.
+// sent returns the number of attempts.
 func (s *steps) sent() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.attempts
 }
 
-// dieAt ends the goroutine of the next step of a kind, as the death of the process would. It reports
-// afterwards whether that step came. A panic would not do: a tracer's panics are logged and passed over.
+// dieAt ends the goroutine at the next step of a kind, as the death of its process would. The
+// returned function reports whether the step came. A panic would not work: panics of a tracer are
+// logged and ignored.
 func (s *steps) dieAt(step external.EventKind) (came func() bool) {
 	died := false
 	s.set(step, func() {
@@ -146,7 +147,7 @@ func (s *steps) dieAt(step external.EventKind) (came func() bool) {
 	}
 }
 
-// haltAt has the process stand still at the next step of a kind, until it is let go.
+// haltAt stops the goroutine at the next step of a kind, until letGo is called.
 func (s *steps) haltAt(step external.EventKind) (halted <-chan struct{}, letGo func()) {
 	reached, over := make(chan struct{}), make(chan struct{})
 	s.set(step, func() {

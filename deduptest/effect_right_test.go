@@ -13,7 +13,7 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// usualEffects are the tools of TestRightEffectsPass: one for each way to know what happened.
+// usualEffects are the tools of TestRightEffectsPass: one for each way to find out the outcome.
 var usualEffects = []string{"KeyForADay", "Lookup", "Neither"}
 
 // TestRightEffectsPass has a right tool for each kind of provider.
@@ -67,7 +67,7 @@ func testRightEffects(t *testing.T, areUsual bool) {
 		"Finish": {&deduptest.Provider{KeyKept: time.Hour}, func(_ *refunds, e *effectOf) {
 			e.Tool.KeyKept = time.Hour
 			e.Tool.Finish = func(ctx context.Context, tx pgx.Tx, _ refund, r refunded) error {
-				_, err := tx.Exec(ctx, `INSERT INTO seen VALUES ($1)`, r.ID) // a second one fails
+				_, err := tx.Exec(ctx, `INSERT INTO seen VALUES ($1)`, r.ID) // a second row fails
 				return err
 			}
 		}},
@@ -81,7 +81,7 @@ func testRightEffects(t *testing.T, areUsual bool) {
 			tt.declare(c, &e)
 			report := deduptest.VerifyEffect(t, setup(t).url, e)
 			require.Empty(t, report.Failed())
-			for _, o := range report.Outcomes {
+			for _, o := range report.Scenarios {
 				require.Positive(t, o.Cases, o.Scenario)
 				require.Positive(t, o.Faults, o.Scenario)
 				require.Greater(t, o.Calls, o.Cases, o.Scenario)

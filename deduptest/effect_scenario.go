@@ -9,10 +9,11 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// effectPlay is a scenario of VerifyEffect. tried says for which tools; nil means for all.
+// effectPlay is a scenario of VerifyEffect. tried reports whether it applies to a tool; nil means
+// that it applies to all.
 type effectPlay struct {
 	scenario Scenario
-	tried    func(*outside) bool
+	tried    func(*untypedEffect) bool
 	run      func(*effectScene)
 }
 
@@ -21,26 +22,27 @@ func effectPlays() []effectPlay {
 	return []effectPlay{
 		// An Effect.In that does not depend on n, and arguments that are left out.
 		{"repeated", nil, (*effectScene).repeated},
-		// A client that sends a request again by itself.
+		// A client that repeats a request.
 		{"request lost", nil, func(sc *effectScene) { sc.lost("the request is lost", requestLost) }},
-		// A key of each attempt; an error that is taken for an answer; a look-up that finds nothing.
+		// A key that differs between attempts; an error that counts as an answer; a look-up that
+		// finds nothing.
 		{"answer lost", nil, func(sc *effectScene) { sc.lost("the answer is lost", answerLost) }},
 		// A Settles that is too short.
-		{"late effect", func(o *outside) bool { return o.provider.ActsLate > 0 }, func(sc *effectScene) { sc.lost("the effect comes late, and no answer", lateAndLost) }},
-		// A status of 500 or 409 that is taken for a refusal.
+		{"late effect", func(o *untypedEffect) bool { return o.provider.ActsLate > 0 }, func(sc *effectScene) { sc.lost("the effect comes late, and no answer", lateAndLost) }},
+		// A status of 500 or 409 that counts as a refusal.
 		{"error answered", nil, (*effectScene).answered},
 		// A look-up by the input.
-		{"equal inputs", func(o *outside) bool { return o.finds }, (*effectScene).equal},
-		// A refusal that is taken for an error.
-		{"refused", func(o *outside) bool { return o.provider.Refuses }, (*effectScene).refused},
-		// A Finish that writes past its transaction.
+		{"equal inputs", func(o *untypedEffect) bool { return o.finds }, (*effectScene).equal},
+		// A refusal that counts as an error.
+		{"refused", func(o *untypedEffect) bool { return o.provider.Refuses }, (*effectScene).refused},
+		// A Finish that writes outside its transaction.
 		{"process killed", nil, (*effectScene).killed},
 		// A KeyKept that is too long.
-		{"key forgotten", (*outside).forgets, (*effectScene).forgotten},
+		{"key forgotten", (*untypedEffect).forgets, (*effectScene).forgotten},
 	}
 }
 
-// try is a case in which something goes wrong with a call.
+// try is a case in which faults meet a call's requests.
 func (sc *effectScene) try(what string, f faults) {
 	tr := sc.begin(f, "%s", what)
 	tr.certain = len(f.requests) == 0
@@ -49,7 +51,7 @@ func (sc *effectScene) try(what string, f faults) {
 	tr.end()
 }
 
-// tryKilled is a case in which its process dies at a step, too.
+// tryKilled is a case in which the process also dies at a step.
 func (sc *effectScene) tryKilled(what string, f faults, step external.EventKind) {
 	tr := sc.begin(f, "%s", what)
 	tr.dies(step)
@@ -66,13 +68,13 @@ func (tr *effectTrial) dies(step external.EventKind) {
 	}
 }
 
-// repeated calls again, in both processes, at once, and with another input.
+// repeated calls in both processes, at once, and again, and with another input.
 func (sc *effectScene) repeated() {
 	v := sc.v
 	tr := sc.begin(faults{}, "called by eight callers at once in two processes, and again")
 	tr.certain = true
 	const callers = 8
-	replies := make(chan told, callers)
+	replies := make(chan callResult, callers)
 	for i := range callers {
 		p := v.one
 		if i%2 == 1 {
@@ -81,7 +83,7 @@ func (sc *effectScene) repeated() {
 		go func() { replies <- p.wait(sc.ctx, tr.call, tr.n) }()
 	}
 	for range callers {
-		if r := tr.took(<-replies); r.err != nil {
+		if r := tr.checkReply(<-replies); r.err != nil {
 			tr.problemf("a caller gets an error: %v", r.err)
 		}
 	}
@@ -94,8 +96,8 @@ func (sc *effectScene) repeated() {
 	tr.end()
 }
 
-// lost takes away answers: the first one, the first two, and with the first one that of a
-// look-up.
+// lost takes answers away: the first one, the first two, and the first one together with two
+// look-ups.
 func (sc *effectScene) lost(what string, m mishap) {
 	sc.try(what, fail(m))
 	sc.try(what+", and the next request", fail(m, requestLost))
@@ -105,21 +107,21 @@ func (sc *effectScene) lost(what string, m mishap) {
 	}
 }
 
-// fail has requests fail.
+// fail returns faults for the next requests.
 func fail(requests ...mishap) faults { return faults{requests: requests} }
 
-// answered has requests answered with errors that say nothing of the effect.
+// answered lets requests fail with errors that do not tell whether the effect happened.
 func (sc *effectScene) answered() {
 	sc.try("it fails with 500 before it happened", fail(mishap{err: ErrFault}))
 	sc.try("it fails with 500 after it happened", fail(mishap{err: ErrFault, happens: true}))
 	sc.try("it is answered with 409 after it happened", fail(mishap{err: ErrConflict, happens: true}))
 	sc.try("it is answered with 429 before it happened", fail(mishap{err: ErrBusy}))
-	if sc.v.tool.keyKept > 0 && sc.v.tool.provider.KeyKept > 0 { // else the tool may take a 429 at its word
+	if sc.v.tool.keyKept > 0 && sc.v.tool.provider.KeyKept > 0 { // otherwise the tool may trust a 429
 		sc.try("it is answered with 429 after it happened", fail(mishap{err: ErrBusy, happens: true}))
 	}
 }
 
-// equal makes a second call with the input of one that has happened.
+// equal makes a second call with the input of a call whose effect happened.
 func (sc *effectScene) equal() {
 	for what, m := range map[string]mishap{"request": requestLost, "answer": answerLost} {
 		first := sc.begin(faults{}, "the first of two calls with equal inputs")
@@ -134,14 +136,14 @@ func (sc *effectScene) equal() {
 	}
 }
 
-// refused has the provider refuse, at once and after an answer was lost.
+// refused lets the provider refuse, at once and after an answer was lost.
 func (sc *effectScene) refused() {
 	sc.try("the provider refuses", faults{refusing: true})
 	sc.try("the provider refuses, and the first answer is lost", faults{refusing: true, requests: []mishap{answerLost}})
 	sc.try("the provider refuses, and the first request is lost", faults{refusing: true, requests: []mishap{requestLost}})
 }
 
-// killed has processes die at each step of a call.
+// killed lets processes die at each step of a call.
 func (sc *effectScene) killed() {
 	for _, step := range []external.EventKind{
 		external.EventClaimed, external.EventSending, external.EventAnswered, external.EventRecording,
@@ -153,17 +155,17 @@ func (sc *effectScene) killed() {
 	sc.tryKilled("killed when the request was lost", fail(requestLost), external.EventAnswered)
 }
 
-// forgets says whether there is a time after which a key is of no use.
-func (o *outside) forgets() bool {
+// forgets reports whether the key becomes useless after some time.
+func (o *untypedEffect) forgets() bool {
 	return o.keyKept > 0 && min(o.keyKept, o.provider.KeyKept) < external.Forever
 }
 
-// forgotten has a process come back at the last moment at which the key is sent again, stand
-// still once more before it sends it, and come back when the key is forgotten.
+// forgotten lets a process return at the last moment at which it may send the key again, then halts
+// it before it sends. Another case returns when the provider has forgotten the key.
 func (sc *effectScene) forgotten() {
 	tool := sc.v.tool
-	if held := tool.holds(); held != external.Forever && held > time.Second {
-		tr := sc.back(held - time.Second)
+	if held := tool.keyUsable(); held != external.Forever && held > time.Second {
+		tr := sc.returnAfter(held - time.Second)
 		halted, letGo := sc.v.other.steps.haltAt(external.EventSending)
 		defer letGo()
 		advanced := make(chan error, 1)
@@ -172,21 +174,21 @@ func (sc *effectScene) forgotten() {
 		case <-halted: // no request arrives later than two leases after its attempt began
 			tr.elapse(2*tool.lease - time.Second)
 			letGo()
-			tr.went(<-advanced)
+			tr.checkAdvance(<-advanced)
 		case err := <-advanced: // it was looked up
 			letGo()
-			tr.went(err)
+			tr.checkAdvance(err)
 		}
 		tr.end()
 	}
 	if kept := tool.provider.KeyKept; kept != external.Forever {
-		sc.back(kept + time.Second).end()
+		sc.returnAfter(kept + time.Second).end()
 	}
 }
 
-// back is a case in which a process has died when the effect had happened, and nobody was
-// there for so long.
-func (sc *effectScene) back(after time.Duration) *effectTrial {
+// returnAfter is a case in which a process died after the effect happened, and no process acted for
+// the given time.
+func (sc *effectScene) returnAfter(after time.Duration) *effectTrial {
 	tr := sc.begin(faults{}, "killed when it had happened, and back after %s", after)
 	tr.dies(external.EventAnswered)
 	op := tr.operation()

@@ -14,11 +14,11 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// effectScene is one scenario of VerifyEffect while it is run.
+// effectScene is one scenario of VerifyEffect while it runs.
 type effectScene struct {
 	v   *effectVerification
 	ctx context.Context
-	out *Outcome
+	out *ScenarioReport
 }
 
 // effectTrial is one case: the calls with one key.
@@ -26,23 +26,23 @@ type effectTrial struct {
 	*effectScene
 	notes
 	call dedup.Call
-	n    int // of its input
-	// asked, page and sent are how far the provider and the processes were before it.
+	n    int // the number of the call's input
+	// asked, page and sent are the counts of requests, effects and attempts before the case.
 	asked, page, sent int
-	disturbed         int // how many of its requests were to meet something
-	// certain says that nothing keeps its callers from an answer.
+	disturbed         int // the number of requests that were to meet a fault
+	// certain reports that no fault keeps the callers from an answer.
 	certain bool
 }
 
 const effectScope = "deduptest"
 
-// next names a call that is new.
+// next returns a new call.
 func (v *effectVerification) next() (call dedup.Call, n int) {
 	v.cases++
 	return dedup.Call{Scope: effectScope, Key: fmt.Sprintf("deduptest-%s-%d", v.run, v.cases)}, v.cases
 }
 
-// begin starts a case with a fresh key, whose requests may meet something.
+// begin starts a case with a fresh key. f are the faults for its requests.
 func (sc *effectScene) begin(f faults, format string, args ...any) *effectTrial {
 	sc.out.Cases++
 	tr := &effectTrial{effectScene: sc, notes: notes{what: fmt.Sprintf(format, args...)}}
@@ -57,10 +57,12 @@ func (sc *effectScene) begin(f faults, format string, args ...any) *effectTrial 
 func (v *effectVerification) attempts() int { return v.one.steps.sent() + v.other.steps.sent() }
 
 // on makes the call in a process.
-func (tr *effectTrial) on(p *instance) told { return tr.took(p.call(tr.ctx, tr.call, tr.n)) }
+func (tr *effectTrial) on(p *instance) callResult {
+	return tr.checkReply(p.call(tr.ctx, tr.call, tr.n))
+}
 
-// took judges what a caller was told. Errors are for the end of the case to judge.
-func (tr *effectTrial) took(r told) told {
+// checkReply records what a caller got. finish judges errors at the end of the case.
+func (tr *effectTrial) checkReply(r callResult) callResult {
 	tr.out.Calls++
 	text := r.text
 	if refused, ok := errors.AsType[*dedup.RefusedError](r.err); ok {
@@ -73,7 +75,7 @@ func (tr *effectTrial) took(r told) told {
 	return r
 }
 
-// operation is where the call stands.
+// operation returns the state of the call's operation.
 func (tr *effectTrial) operation() external.Operation {
 	status, err := tr.v.other.tools.Status(tr.ctx, tr.call.Scope, tr.v.tool.name, tr.call.Key)
 	if err != nil {
@@ -82,7 +84,7 @@ func (tr *effectTrial) operation() external.Operation {
 	return status.Operation
 }
 
-// elapse lets time pass for the operation and for the provider.
+// elapse advances the time for the operation and for the provider.
 func (tr *effectTrial) elapse(d time.Duration) {
 	if d <= 0 {
 		return
@@ -102,7 +104,7 @@ func (tr *effectTrial) elapse(d time.Duration) {
 	tr.v.tool.provider.elapse(d)
 }
 
-// pass lets so much time pass that somebody may act, and returns the operation as it was then.
+// pass advances the time until the operation is due. It returns the operation as it was before.
 func (tr *effectTrial) pass() external.Operation {
 	op := tr.operation()
 	if !op.Due.IsZero() {
@@ -111,10 +113,10 @@ func (tr *effectTrial) pass() external.Operation {
 	return op
 }
 
-// mostActs is how often an operation is acted on before it counts as one without end.
-const mostActs = 60
+// maxActs is how often an operation is advanced before it counts as endless.
+const maxActs = 60
 
-// end brings the case to its end, and reports what was wrong with it.
+// end finishes the case and reports its problems.
 func (tr *effectTrial) end() {
 	tr.finish()
 	left := tr.v.tool.provider.setFaults(faults{})
@@ -124,21 +126,20 @@ func (tr *effectTrial) end() {
 	tr.report(tr.out)
 }
 
-// finish has the other process go on with the call until nothing is to be done any more, and
-// judges the outcome.
+// finish lets the other process advance the operation until nothing is due, and judges the result.
 func (tr *effectTrial) finish() {
-	tr.on(tr.v.other) // a caller who has no answer calls again
+	tr.on(tr.v.other) // a caller without an answer calls again
 	var op external.Operation
 	for acts := 0; ; acts++ {
 		op = tr.pass()
 		if op.Due.IsZero() {
 			break
 		}
-		if acts == mostActs {
+		if acts == maxActs {
 			tr.problemf("it is still %s after %d acts: %s", op.State, acts, op.Note)
 			return
 		}
-		tr.went(tr.advance())
+		tr.checkAdvance(tr.advance())
 	}
 	tr.judge(op, tr.on(tr.v.other), tr.on(tr.v.one))
 }
@@ -150,15 +151,15 @@ func (tr *effectTrial) advance() error {
 	return err
 }
 
-// went takes what going on with the operation came to.
-func (tr *effectTrial) went(err error) {
+// checkAdvance reports an error of Advance.
+func (tr *effectTrial) checkAdvance(err error) {
 	if err != nil {
 		tr.problemf("going on with it: %v", err)
 	}
 }
 
-// judge compares what is recorded with the provider's book.
-func (tr *effectTrial) judge(op external.Operation, last ...told) {
+// judge compares the record with the provider's book.
+func (tr *effectTrial) judge(op external.Operation, last ...callResult) {
 	tool := tr.v.tool
 	happened := tool.provider.since(tr.page)
 	if n := len(happened); n > 1 {
@@ -194,7 +195,7 @@ func (tr *effectTrial) judge(op external.Operation, last ...told) {
 	}
 }
 
-// judgeParked says what could have told what became of a call.
+// judgeParked reports a parked operation whose outcome could have been found out.
 func (tr *effectTrial) judgeParked(op external.Operation, happened []effect) {
 	tool := tr.v.tool
 	now := tool.provider.clock()
@@ -205,7 +206,7 @@ func (tr *effectTrial) judgeParked(op external.Operation, happened []effect) {
 		could = "a look-up after Settles shows what became of it"
 	case tool.finds && seen:
 		could = "a look-up finds it"
-	case tool.keyKept > 0 && op.ChangedAt.Sub(op.SentAt) < tool.holds():
+	case tool.keyKept > 0 && op.ChangedAt.Sub(op.SentAt) < tool.keyUsable():
 		could = "its key is still kept"
 	case tr.certain:
 		could = "no attempt was disturbed"

@@ -8,28 +8,26 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// VerifyEffect tries a tool whose effect is outside of the database, on the scratch
-// database that a postgres:// URL names: one with tool_dedup, tool_effect and what the tool
-// itself writes to. Its demands on the database are those of [Verify], and so is what it
-// does with failures.
+// VerifyEffect tests a tool whose effect is outside the database. databaseURL is the postgres://
+// URL of a scratch database with tool_dedup, tool_effect and the tool's own tables. It has the
+// requirements of [Verify], and reports failures in the same way.
 //
-// Each case has a fresh key and an input of its own. It disturbs one call, has other
-// processes go on with it as production's would, with all the time that the tool's leases,
-// KeyKept and Settles give them, and then compares the record with the provider's book:
+// Each case has a fresh key and its own input. It disturbs one call, and lets another process
+// finish the call as in production, with as much time as the tool's leases, KeyKept and Settles
+// allow. Then it compares the record with the provider's book:
 //
-//   - It happened once at most, and exactly once where the record says that it happened.
-//   - Every caller has got the recorded answer.
-//   - It is parked only where neither a key nor a look-up could tell what became of it.
-//   - An attempt has made one request at most.
+//   - The effect happened at most once, and exactly once if the record says that it happened.
+//   - Every caller got the recorded answer.
+//   - The operation is parked only if neither a key nor a look-up could find out its outcome.
+//   - Each attempt made at most one request.
 //
-// What is tried: calls again, at once and with another input; requests and answers that are
-// lost; errors that are answered before and after it happened; equal inputs; look-ups that fail;
-// effects that come late; processes that die at each step of a call; a process that comes back
-// when the key is about to be forgotten, and when it is; refusals.
+// The disturbances are: repeated calls, at once and with another input; lost requests and answers;
+// errors that are answered before and after the effect happened; equal inputs; failing look-ups;
+// late effects; processes that die at each step of a call; a process that returns just before and
+// just after the provider forgets the key; refusals.
 //
-// No time is waited for: the operation's row is made older instead, and the provider's
-// clock put forward. So the tool keeps the times of production. A process dies by a panic at
-// the step, after which nothing of it acts.
+// The test does not wait for the declared times: it makes the operation's row older and advances
+// the provider's clock. A process dies by ending its goroutine at the step.
 func VerifyEffect[In, Out any](t TB, databaseURL string, e Effect[In, Out]) *Report {
 	t.Helper()
 	v, err := newEffectVerification(t.Context(), databaseURL, e.erase)
@@ -43,24 +41,24 @@ func VerifyEffect[In, Out any](t TB, databaseURL string, e Effect[In, Out]) *Rep
 		if play.tried != nil && !play.tried(v.tool) {
 			continue
 		}
-		report.add(t, play.scenario, func(ctx context.Context, out *Outcome) {
+		report.add(t, play.scenario, func(ctx context.Context, out *ScenarioReport) {
 			play.run(&effectScene{v: v, ctx: ctx, out: out})
 		})
 	}
 	return report
 }
 
-// effectVerification is one VerifyEffect on its way.
+// effectVerification is the state of one VerifyEffect.
 type effectVerification struct {
-	tool   *outside
-	direct *pgxpool.Pool // past every fault, for making rows older
-	// one is the process that meets the faults, other the one that goes on.
+	tool   *untypedEffect
+	direct *pgxpool.Pool // not through a fault; makes rows older
+	// one is the process that meets the faults, and other the one that finishes the call.
 	one, other *instance
 	run        string
 	cases      int
 }
 
-func newEffectVerification(ctx context.Context, url string, erase func() (*outside, error)) (v *effectVerification, err error) {
+func newEffectVerification(ctx context.Context, url string, erase func() (*untypedEffect, error)) (v *effectVerification, err error) {
 	v = &effectVerification{run: rand.Text()[:10]}
 	if v.tool, err = erase(); err != nil {
 		return nil, err
@@ -93,7 +91,8 @@ func (v *effectVerification) close() {
 	}
 }
 
-// rehearse makes calls without faults. The first call of a process also looks at the tables.
+// rehearse makes a call without faults in each process. A process's first call also checks the
+// tables.
 func (v *effectVerification) rehearse(ctx context.Context) error {
 	for _, p := range []*instance{v.one, v.other} {
 		call, n := v.next()

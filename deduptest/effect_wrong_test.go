@@ -18,10 +18,10 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// usualMistakes are the tools of TestWrongEffectsFail: one for each scenario that finds some.
+// usualMistakes are the tools of TestWrongEffectsFail: one for each scenario that finds a mistake.
 var usualMistakes = []string{"KeyPerAttempt", "FindByInput", "EveryOtherStatusRefuses", "SettlesTooShort", "FinalWhereUnknown", "KeyKeptTooLong", "SameInput", "RefusalIsAnError", "FinishPastItsTransaction", "PerformRetries"}
 
-// TestWrongEffectsFail has tools that are wrong in one way each.
+// TestWrongEffectsFail has tools with one mistake each.
 func TestWrongEffectsFail(t *testing.T) {
 	t.Parallel()
 	testWrongEffects(t, true)
@@ -41,7 +41,7 @@ func testWrongEffects(t *testing.T, areUsual bool) {
 	for name, tt := range map[string]struct {
 		provider *deduptest.Provider
 		wrong    func(*refunds, *effectOf)
-		failed   []deduptest.Scenario // at least
+		failed   []deduptest.Scenario // at least these
 		says     string
 	}{
 		"PerformRetries": {none(), func(c *refunds, e *effectOf) {
@@ -100,14 +100,14 @@ func testWrongEffects(t *testing.T, areUsual bool) {
 		"SettlesTooShort": {late(), func(c *refunds, e *effectOf) { finding(c, e, time.Minute) },
 			[]deduptest.Scenario{"late effect"}, "it happened 2 times; it is reported as twice"},
 		"FinalWhereUnknown": {none(), func(c *refunds, e *effectOf) {
-			c.http = &http.Client{} // Transport would know
+			c.http = &http.Client{} // a Transport would report it
 			e.Tool.Perform = func(ctx context.Context, a external.Attempt, in refund) (refunded, error) {
 				out, err := c.send(ctx, a.Key, in)
 				return out, dedup.Final(err)
 			}
 		}, []deduptest.Scenario{"answer lost"}, "it is recorded as refused, and it happened"},
 		"NotDoneWhereUnknown": {none(), func(c *refunds, e *effectOf) {
-			c.http = &http.Client{} // Transport would know
+			c.http = &http.Client{} // a Transport would report it
 			e.Tool.Perform = func(ctx context.Context, a external.Attempt, in refund) (refunded, error) {
 				out, err := c.send(ctx, a.Key, in)
 				return out, external.NotDone(err)
@@ -153,7 +153,7 @@ func testWrongEffects(t *testing.T, areUsual bool) {
 		"FinishPastItsTransaction": {keys(), func(c *refunds, e *effectOf) {
 			e.Tool.KeyKept = time.Hour
 			e.Tool.Finish = func(ctx context.Context, _ pgx.Tx, in refund, _ refunded) error {
-				_, err := c.pool.Exec(ctx, `INSERT INTO seen VALUES ($1)`, in.Order) // a second one fails
+				_, err := c.pool.Exec(ctx, `INSERT INTO seen VALUES ($1)`, in.Order) // a second row fails
 				return err
 			}
 		}, []deduptest.Scenario{"process killed"}, "it is parked, and its key is still kept"},
@@ -178,7 +178,7 @@ func testWrongEffects(t *testing.T, areUsual bool) {
 	}
 }
 
-// TestEffectsThatCannotBeTried names what is missing.
+// TestEffectsThatCannotBeTried: the error names the missing part.
 func TestEffectsThatCannotBeTried(t *testing.T) {
 	t.Parallel()
 	type effectOf = deduptest.Effect[refund, refunded]

@@ -15,8 +15,8 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// The tool is that of production, with its client. What it talks to is a fake of the
-// provider's API, which asks a deduptest.Provider. In a test of yours tb is its *testing.T.
+// The tool is production's, with its client. Its server is a fake of the provider's API, which asks
+// a deduptest.Provider. In your test tb is its *testing.T.
 func ExampleVerifyEffect() {
 	provider := &deduptest.Provider{KeyKept: 24 * time.Hour, Refuses: true}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func ExampleVerifyEffect() {
 		Provider: provider,
 		In:       func(n int) string { return fmt.Sprintf("guest-%d@example.com", n) },
 	})
-	fmt.Println(len(report.Outcomes), "scenarios, failed:", report.Failed())
+	fmt.Println(len(report.Scenarios), "scenarios, failed:", report.Failed())
 
 	// Output:
 	// 7 scenarios, failed: []

@@ -10,7 +10,7 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// exampleTB is the *testing.T that an example does not have.
+// exampleTB stands for the *testing.T that an example lacks.
 type exampleTB struct{}
 
 func (exampleTB) Helper()                  {}
@@ -20,8 +20,8 @@ func (exampleTB) Logf(string, ...any)      {}
 func (exampleTB) Errorf(format string, args ...any) { fmt.Fprintf(os.Stdout, format+"\n", args...) }
 func (exampleTB) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
-// exampleDatabase makes a database with tool_dedup and what setup creates. done
-// drops it.
+// exampleDatabase makes a database with tool_dedup and the tables that setup creates. done drops
+// it.
 func exampleDatabase(setup string) (tb exampleTB, url string, done func()) {
 	ctx := context.Background()
 	db, err := pgtest.Create(ctx)

@@ -11,8 +11,8 @@ import (
 	"github.com/tooldedup/dedup/deduptest"
 )
 
-// A tool is written once, for tests and for TestMain, which gives it to
-// deduptest.Child. In a test of yours tb is its *testing.T.
+// Define a tool once, for tests and for TestMain, which passes it to deduptest.Child. In your test
+// tb is its *testing.T.
 func ExampleVerify() {
 	addNote := deduptest.Tool{
 		Name: "add_note",
@@ -36,7 +36,7 @@ func ExampleVerify() {
 	report := deduptest.Verify(tb, databaseURL, addNote, &deduptest.Options{
 		Without: []deduptest.Scenario{deduptest.ProcessKilled}, // an example has no TestMain
 	})
-	fmt.Println(len(report.Outcomes), "scenarios, failed:", report.Failed())
+	fmt.Println(len(report.Scenarios), "scenarios, failed:", report.Failed())
 
 	// Output:
 	// 9 scenarios, failed: []

@@ -19,16 +19,15 @@ func (sc *scene) processKilled() {
 		return
 	}
 	for n := range sc.v.plan.units {
-		if !sc.killedAt(s, n+1, "had not reached the server", faultproxy.Hold) {
+		if !sc.killedAt(s, n+1, "had not reached the server", faultproxy.Hold) { // no process can be started
 			return // no process can be started, and the next one could not either
 		}
 	}
 	sc.killedAt(s, sc.v.plan.deciding, "was executed", faultproxy.ReplyDelayed)
 }
 
-// killedAt is a case in which the process that calls is killed while the nth
-// statement is held, and this one calls again. It is false when no process can
-// be started.
+// killedAt is a case in which the calling process is killed while its nth statement is held, and
+// this process calls again. It returns false if no process can be started.
 func (sc *scene) killedAt(s *stage, n int, where string, kind faultproxy.Kind) bool {
 	what := fmt.Sprintf("killed when %s %s", sc.v.plan.name(n), where)
 	victim, err := sc.v.startChild(s.proxy)
@@ -47,12 +46,12 @@ func (sc *scene) killedAt(s *stage, n int, where string, kind faultproxy.Kind) b
 	victim.Kill()
 	held.Release()
 	tr.applied(held)
-	tr.insist(s)
-	tr.insist(s)
+	tr.callUntilAnswered(s)
+	tr.callUntilAnswered(s)
 	return true
 }
 
-// childStart bounds how long a process may take until it has made a first call.
+// childStart bounds the time from the start of a process to its first reply.
 const childStart = time.Minute
 
 // child is a process that calls the tool.
@@ -61,7 +60,7 @@ type child struct {
 	replies chan reply
 }
 
-// startChild starts this very program again and waits until it has made a first call.
+// startChild starts this program again and waits for its first reply.
 func (v *verification) startChild(p *faultproxy.Proxy) (*child, error) {
 	if !testing.Testing() {
 		return nil, errors.New("only a test binary can be started again; turn the scenario off by Options.Without")
@@ -71,7 +70,7 @@ func (v *verification) startChild(p *faultproxy.Proxy) (*child, error) {
 		return nil, err
 	}
 	v.counted = -1
-	c := &child{replies: make(chan reply, 3)} // two calls, and that it has ended
+	c := &child{replies: make(chan reply, 3)} // two replies and the end of the process
 	var wrote bytes.Buffer
 	command := process.Command{Args: []string{"-test.run=^$"}, Env: []string{childEnv + "=" + string(text)}, Stderr: &wrote}
 	c.Process, err = process.Start(command, nil, func(m message) {
@@ -106,12 +105,12 @@ func (v *verification) startChild(p *faultproxy.Proxy) (*child, error) {
 	return nil, err
 }
 
-// call lets the process make the call that counts.
+// call lets the process make the case's call.
 func (c *child) call(tr *trial) <-chan reply {
 	tr.out.Calls++
 	c.send(tr.key)
 	return c.replies
 }
 
-// send asks the process for a call. Where it has ended, that is its reply.
+// send asks the process for a call. If the process has ended, its end is the reply.
 func (c *child) send(key string) { _ = c.Send(key) }

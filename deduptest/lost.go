@@ -7,14 +7,14 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
-// The shortest request and the shortest answer of a statement have 11 bytes, so a
-// cut behind this many is always in the middle.
+// The shortest request and the shortest answer of a statement have 11 bytes, so a cut after this
+// many is in the middle.
 const middle = 7
 
 // strike is a fault that meets the nth statement of a call.
 type strike struct {
 	n     int
-	what  string // happens to the statement
+	what  string // the event, for reports
 	fault faultproxy.Fault
 }
 
@@ -48,20 +48,20 @@ func (sc *scene) answerLost() {
 	sc.strikeTwice(strikes)
 }
 
-// cut is in the middle of a statement, or of its answer.
+// cut returns a fault that cuts a statement, or its answer, in the middle.
 func cut(direction faultproxy.Direction) faultproxy.Fault {
 	return faultproxy.Fault{Kind: faultproxy.CutAfterBytes, Direction: direction, Bytes: middle}
 }
 
-// What is told of a case whose Deduper gives up at once: always, and where the tool
-// answers all the same and is wrong.
+// Texts for a case whose Deduper gives up at once: the first always, the second if the tool returns
+// an answer, and a wrong one.
 const (
 	oneAttempt     = ", with a Deduper that makes one attempt"
 	oneAttemptHint = "; did the tool meet an error and answer all the same? It must return the error, or call again with the same key, Try.Key"
 )
 
-// strikeTwice tries all strikes on a Deduper as in production, which gets over
-// them, and again on one that leaves them to the tool.
+// strikeTwice tries all strikes with a Deduper as in production, which survives them, and with one
+// that leaves them to the tool.
 func (sc *scene) strikeTwice(strikes []strike) {
 	once := sc.v.tool.with(func(o *dedup.Options) { o.Retry.MaxAttempts = 1 })
 	for i, tool := range []Tool{sc.v.tool, once} {
@@ -75,13 +75,13 @@ func (sc *scene) strikeTwice(strikes []strike) {
 	}
 }
 
-// struck is a case in which a fault meets a call, which then is made again.
+// struck is a case in which a fault meets a call, which is then repeated.
 func (sc *scene) struck(s *stage, st strike, once bool) {
 	tr := sc.begin("%s %s", sc.v.plan.name(st.n), st.what)
 	fault := st.fault
 	fault.Where, fault.Skip = executes, st.n-1
 	armed := s.proxy.Arm(fault)
-	err := tr.call(s) // whether it gets over the fault or fails: the next one must be answered
+	err := tr.call(s) // may fail; the next call must be answered
 	if once {
 		tr.what += oneAttempt
 		if err == nil {
@@ -89,7 +89,7 @@ func (sc *scene) struck(s *stage, st strike, once bool) {
 		}
 	}
 	tr.applied(armed)
-	tr.insist(s)
-	tr.insist(s)
+	tr.callUntilAnswered(s)
+	tr.callUntilAnswered(s)
 	tr.end()
 }

@@ -44,7 +44,7 @@ func countTickets(ctx context.Context, db *pgxpool.Pool) (n int, err error) {
 	return n, err
 }
 
-// recorder is a TB that keeps what it is told.
+// recorder is a TB that keeps its messages.
 type recorder struct {
 	t *testing.T
 
@@ -76,7 +76,7 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	r.fatal = fmt.Sprintf(format, args...)
 }
 
-// allBut returns the scenarios to turn off where only some are wanted.
+// allBut returns every scenario that is not given.
 func allBut(wanted ...deduptest.Scenario) []deduptest.Scenario {
 	return slices.DeleteFunc(deduptest.Scenarios(), func(s deduptest.Scenario) bool { return slices.Contains(wanted, s) })
 }

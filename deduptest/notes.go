@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// notes are what is known of a case: the calls with one key.
+// notes collect the facts of a case: the calls with one key.
 type notes struct {
-	what    string // happens to the calls
-	first   string // answer
+	what    string // the case's event, for reports
+	first   string // the first answer
 	history []string
 	trouble []string
-	hint    string // what may be the cause, should there be trouble
+	hint    string // a likely cause, for reports
 }
 
 // problemf reports a problem once, though two hundred calls may have it.
@@ -22,7 +22,7 @@ func (n *notes) problemf(format string, args ...any) {
 	}
 }
 
-// note keeps what a call came to. Of many calls the last ones are left out.
+// note keeps the result of a call. After the first eight, results are dropped.
 func (n *notes) note(format string, args ...any) {
 	const most, longest = 8, 160
 	switch len(n.history) {
@@ -34,7 +34,7 @@ func (n *notes) note(format string, args ...any) {
 	}
 }
 
-// answer takes an answer, and reports whether it is the first one.
+// answer records an answer, and reports whether it is the first one.
 func (n *notes) answer(text string) (first bool) {
 	n.note("answer %s", text)
 	if n.first == "" {
@@ -47,8 +47,8 @@ func (n *notes) answer(text string) (first bool) {
 	return false
 }
 
-// report fails the scenario where something was wrong with the case.
-func (n *notes) report(out *Outcome) {
+// report fails the scenario if the case has problems.
+func (n *notes) report(out *ScenarioReport) {
 	if len(n.trouble) > 0 {
 		out.failf("%s: %s [%s]%s", n.what, strings.Join(n.trouble, "; "), strings.Join(n.history, ", "), n.hint)
 	}

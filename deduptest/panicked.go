@@ -10,7 +10,7 @@ import (
 	"github.com/tooldedup/dedup/internal/guard"
 )
 
-// errBomb is what the effect panics with.
+// errBomb is the value of the effect's panic.
 var errBomb = errors.New("deduptest: a panic in the effect, on purpose")
 
 func (sc *scene) panicked() {
@@ -21,7 +21,7 @@ func (sc *scene) panicked() {
 	}
 	b.set(0)
 	tr := sc.begin("called without a panic, to count the statements of the effect")
-	tr.insist(s)
+	tr.callUntilAnswered(s)
 	tr.end()
 	statements, _ := b.state()
 	if statements == 0 {
@@ -41,17 +41,16 @@ func (sc *scene) panickedAt(s *stage, b *bomb, n int) {
 	} else {
 		tr.problemf("nothing was tested: the effect did not get to that statement")
 	}
-	tr.insist(s)
-	tr.insist(s)
+	tr.callUntilAnswered(s)
+	tr.callUntilAnswered(s)
 	tr.end()
 }
 
-// bomb panics behind a statement of an effect. It is a tracer of pgx, and so called on
-// the goroutine that runs the effect, beneath the effect's own code: for the
-// effect it is as if the statement had panicked.
+// bomb panics after a statement of an effect. It is a tracer of pgx, which pgx calls on the
+// effect's goroutine, so to the effect the statement itself panics.
 type bomb struct {
 	mu    sync.Mutex
-	at    int // the number of the statement, from 1; 0 panics nowhere
+	at    int // the number of the statement, from 1; 0 means none
 	seen  int
 	spent bool
 }
@@ -63,19 +62,19 @@ func (b *bomb) set(n int) {
 	b.at, b.seen, b.spent = n, 0, false
 }
 
-// state is how many statements were seen, and whether it has gone off.
+// state returns the number of statements seen, and whether the bomb has panicked.
 func (b *bomb) state() (seen int, spent bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.seen, b.spent
 }
 
-// statementKey is where a statement's number is kept in its context.
+// statementKey is the context key of a statement's number.
 type statementKey struct{}
 
-// begins sees a statement begin. Those that are in no transaction, or end one, are
-// not the effect's own but an aside of it on another connection: a panic in the
-// middle of pgxpool's own code, where no effect can panic, would leak that one.
+// begins counts a statement that begins. A statement outside a transaction, or one that ends a
+// transaction, is the effect's side query on another connection. A panic there would be inside
+// pgxpool's code, which cannot panic in production, and would leak the connection.
 func (b *bomb) begins(ctx context.Context, conn *pgx.Conn, sql string) context.Context {
 	if conn.PgConn().TxStatus() == idle || endsTransaction(sql) || !guard.Inside(ctx) {
 		return ctx
@@ -86,7 +85,7 @@ func (b *bomb) begins(ctx context.Context, conn *pgx.Conn, sql string) context.C
 	return context.WithValue(ctx, statementKey{}, b.seen)
 }
 
-// ends panics where that is wanted, once.
+// ends panics after the armed statement, once.
 func (b *bomb) ends(ctx context.Context) {
 	n, _ := ctx.Value(statementKey{}).(int)
 	b.mu.Lock()
@@ -101,7 +100,7 @@ func (b *bomb) ends(ctx context.Context) {
 // idle is the status of a session without a transaction.
 const idle = 'I'
 
-// endsTransaction reports whether a statement is one of those with which pgx ends a transaction.
+// endsTransaction reports whether pgx ends a transaction with the statement.
 func endsTransaction(sql string) bool { return sql == "commit" || sql == "rollback" }
 
 // TraceQueryStart implements pgx.QueryTracer.

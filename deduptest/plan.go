@@ -10,18 +10,19 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
-// plan is what an undisturbed call sends: the units that execute something. Faults
-// are aimed by their number, since their texts may hold a call's key.
+// plan lists the units that an undisturbed call sends and that execute something. Faults select a
+// unit by its number, because its text may contain the call's key.
 type plan struct {
 	units []faultproxy.Unit
-	// deciding is the number, from 1, of the one that commits.
+	// deciding is the number, from 1, of the unit that commits.
 	deciding int
 }
 
-// executes aims at the units that execute something, and so at none that only prepare.
+// executes selects the units that execute something, not those that only prepare.
 func executes(u faultproxy.Unit) bool { return len(u.Executes) > 0 }
 
-// watchUnits keeps what executes something, until it is asked for. It is a fault that picks no unit.
+// watchUnits collects the units that execute something, until seen is called. It is a fault that
+// selects no unit.
 func watchUnits(p *faultproxy.Proxy) (seen func() []faultproxy.Unit) {
 	var mu sync.Mutex
 	var units []faultproxy.Unit
@@ -41,7 +42,7 @@ func watchUnits(p *faultproxy.Proxy) (seen func() []faultproxy.Unit) {
 	}
 }
 
-// rehearse makes a call without faults and looks what it sends.
+// rehearse makes a call without faults and records its units.
 func (v *verification) rehearse(ctx context.Context) (plan, error) {
 	s, err := v.openStage(ctx, v.tool, nil)
 	if err != nil {
@@ -63,11 +64,11 @@ func (v *verification) rehearse(ctx context.Context) (plan, error) {
 	case len(units) == 0:
 		return plan{}, errors.New("the call sent nothing to the database; Tool.Call must use Try.Deduper and Try.Pool")
 	}
-	return plan{units: units, deciding: deciding(units)}, v.learn(ctx, before)
+	return plan{units: units, deciding: deciding(units)}, v.learnTables(ctx, before)
 }
 
-// learn notes what the rehearsed call, the only one so far, has added to each table.
-func (v *verification) learn(ctx context.Context, before []int) error {
+// learnTables records how many rows the rehearsed call, the only one so far, added to each table.
+func (v *verification) learnTables(ctx context.Context, before []int) error {
 	if len(before) == 0 {
 		return nil
 	}
@@ -86,9 +87,9 @@ func (v *verification) learn(ctx context.Context, before []int) error {
 	return nil
 }
 
-// deciding returns the number of the unit whose execution commits the effect: the
-// last one with a COMMIT. A call that is one statement and commits with it has
-// none; then it is the last one that writes a record.
+// deciding returns the number of the unit that commits the effect: the last unit with a COMMIT. A
+// call of one statement, which commits itself, has none; then it is the last unit that writes a
+// record.
 func deciding(units []faultproxy.Unit) int {
 	record := faultproxy.AtSQL("INSERT INTO")
 	n := len(units)
@@ -110,7 +111,7 @@ func (p plan) name(n int) string {
 	return fmt.Sprintf("statement %d of %d (%s)", n, len(p.units), summary(p.units[n-1].Executes))
 }
 
-// summary shows the beginning of each statement.
+// summary returns the beginning of each statement.
 func summary(statements []string) string {
 	const most = 40
 	short := make([]string, len(statements))

@@ -8,71 +8,70 @@ import (
 	"time"
 )
 
-// Provider plays the part of what carries out effects outside of the database: it acts
-// when it is asked to, and keeps a book of what really happened. It speaks no protocol. A
-// fake of the real provider's API, mostly a handler of an httptest.Server, reads the
-// request, asks the Provider, and answers as the real one would. So the tool's own client
-// is tried.
+// Provider stands for a provider outside the database: it performs effects and records the ones
+// that happened in its book. It speaks no protocol. A fake of the real provider's API, usually a
+// handler of an httptest.Server, reads the request, asks the Provider, and answers as the real API
+// would. So the test covers the tool's own client.
 //
-// The fields say what the real provider offers, whatever the tool declares. They must not
-// be changed once it is used. A Provider is safe for concurrent use.
+// The fields declare the guarantees of the real provider, independently of the tool's. Do not
+// change them after the first use. A Provider is safe for concurrent use.
 type Provider struct {
-	// KeyKept is how long a key and its answer are kept after the key's first use. Zero, the
-	// default, means that keys are of no meaning; see external.Forever.
+	// KeyKept is how long a key and its answer are kept after the key's first use; see
+	// external.Forever. Default: 0, which means that the provider ignores keys.
 	KeyKept time.Duration
-	// ActsLate is the longest time after which a request that was not answered may still
-	// take effect. Default 0: at once or never. [VerifyEffect] has requests that are so late.
+	// ActsLate is the longest time after which a request without an answer may still take effect.
+	// [VerifyEffect] makes such requests. Default: 0, which means at once or never.
 	ActsLate time.Duration
-	// SeesLate is how long after an effect Find begins to see it. Default 0.
+	// SeesLate is the delay between an effect and the first Find that returns it. Default: 0.
 	SeesLate time.Duration
-	// Refuses says that a request may be refused, with [ErrRefused]. A refusal is kept under
-	// its key.
+	// Refuses declares that the provider may refuse a request, with [ErrRefused]. A refusal is kept
+	// under its key. Default: false.
 	Refuses bool
 
 	mu      sync.Mutex
-	elapsed time.Duration // by which its clock is ahead of the machine's
+	elapsed time.Duration // how far its clock is ahead of the machine's
 	book    []effect
 	kept    map[string]kept // by key
 	faults  faults
-	asked   int // how often Act was
+	asked   int // the number of calls of Act
 }
 
 var (
-	// ErrNoAnswer is what Act and Find return where the answer does not come. The fake cuts
-	// the connection then, as panic(http.ErrAbortHandler) does in a handler.
+	// ErrNoAnswer is returned by Act and Find if the answer is lost. The fake then cuts the
+	// connection, as panic(http.ErrAbortHandler) does in a handler.
 	ErrNoAnswer = errors.New("deduptest: the provider does not answer")
-	// ErrRefused is what Act returns where the provider refuses. The fake answers as the real
-	// one does then, with 402 for instance.
+	// ErrRefused is returned by Act if the provider refuses. The fake then answers as the real API
+	// does, for instance with 402.
 	ErrRefused = errors.New("deduptest: the provider refuses")
-	// ErrConflict, ErrBusy and ErrFault are what Act returns where the answer says nothing of the
-	// effect: it may have happened. The fake answers as the real one does then, mostly with 409, 429
-	// and 500. [VerifyEffect] has ErrBusy without an effect; where keys are kept, with one too.
+	// ErrConflict, ErrBusy and ErrFault are returned by Act if the answer does not tell whether the
+	// effect happened. The fake then answers as the real API does, usually with 409, 429 and 500.
+	// [VerifyEffect] uses ErrBusy without an effect and, if keys are kept, also with one.
 	ErrConflict = errors.New("deduptest: another request is at it")
 	ErrBusy     = errors.New("deduptest: too many requests")
 	ErrFault    = errors.New("deduptest: the provider has failed")
 )
 
-// effect is what happened once.
+// effect is one effect that happened.
 type effect struct {
 	id, about   string
 	at, visible time.Time
 }
 
 // kept is the answer that is kept under a key.
-type kept struct {
+type kept struct { // "" for a refusal
 	id string // "" where it was refused
 	at time.Time
 }
 
-// faults are what goes wrong until it is changed.
+// faults are the faults that are set.
 type faults struct {
-	requests []mishap // of the next requests, in order
-	lookups  int      // how many are not answered
+	requests []mishap // for the next requests, in order
+	lookups  int      // the number of look-ups without an answer
 	refusing bool     // every request is refused
 }
 
-// mishap is how a request fails: with an error, before it takes effect, after that, or with an effect
-// that comes late.
+// mishap is a request's fault: an error before or after the effect, or with an effect that comes
+// late.
 type mishap struct {
 	err           error
 	happens, late bool
@@ -84,9 +83,9 @@ var (
 	lateAndLost = mishap{err: ErrNoAnswer, happens: true, late: true}
 )
 
-// Act asks for an effect: for an id that names it, or for an error. key is the key of the
-// request, "" where it has none; a key that is kept gets its first answer. about is what
-// Find goes by: the key, or a marker made of it, such as a reference or a line in a text.
+// Act requests an effect and returns its id, or an error. key is the request's key, or "" if it has
+// none; a key that is kept gets its first answer again. about is the value that Find searches for:
+// the key, or a marker made from it, such as a reference or a line in a text.
 func (p *Provider) Act(key, about string) (id string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +106,7 @@ func (p *Provider) Act(key, about string) (id string, err error) {
 	return id, nil
 }
 
-// act does it, unless it was done under the key. It returns "" for a refusal.
+// act performs the effect, unless it was done under the key. It returns "" for a refusal.
 func (p *Provider) act(key, about string, late bool) (id string) {
 	now := p.now()
 	if a, ok := p.kept[key]; ok && now.Sub(a.at) < p.KeyKept {
@@ -131,7 +130,7 @@ func (p *Provider) act(key, about string, late bool) (id string) {
 	return id
 }
 
-// Find returns the ids of all effects about something that can be seen by now.
+// Find returns the ids of the effects with this value of about that are visible by now.
 func (p *Provider) Find(about string) (ids []string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,8 +147,7 @@ func (p *Provider) Find(about string) (ids []string, err error) {
 	return ids, nil
 }
 
-// Book returns the ids of all effects about something, those included that Find does not
-// see yet.
+// Book returns the ids of all effects with this value of about, visible or not.
 func (p *Provider) Book(about string) (ids []string) {
 	for _, e := range p.since(0) {
 		if e.about == about {
@@ -159,17 +157,17 @@ func (p *Provider) Book(about string) (ids []string) {
 	return ids
 }
 
-// now is the provider's clock.
+// now returns the provider's time.
 func (p *Provider) now() time.Time { return time.Now().Add(p.elapsed) }
 
-// elapse moves the provider's clock on.
+// elapse advances the provider's clock.
 func (p *Provider) elapse(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.elapsed += d
 }
 
-// setFaults makes something go wrong from now on, and returns what was to go wrong and has not yet.
+// setFaults sets the faults from now on, and returns the earlier ones that are left.
 func (p *Provider) setFaults(f faults) (left faults) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,21 +175,21 @@ func (p *Provider) setFaults(f faults) (left faults) {
 	return left
 }
 
-// since returns the book from a page on.
+// since returns the effects from a page of the book on.
 func (p *Provider) since(page int) []effect {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.book[page:])
 }
 
-// requests returns how often Act was asked, and how long the book is.
+// requests returns the number of calls of Act and the length of the book.
 func (p *Provider) requests() (asked, page int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asked, len(p.book)
 }
 
-// clock is now for who does not hold the lock.
+// clock is now for callers that do not hold the lock.
 func (p *Provider) clock() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/tooldedup/dedup/deduptest"
 )
 
-// A provider can be used on its own, as a fake that counts.
+// A provider can be used alone, as a fake that counts.
 func ExampleProvider() {
 	provider := &deduptest.Provider{KeyKept: time.Hour}
 	first, _ := provider.Act("key-1", "order-7")
@@ -42,7 +42,7 @@ func TestProviderAtOnce(t *testing.T) {
 	require.Len(t, ids, 10)
 }
 
-// TestProviderSeesLate is a look-up behind a search index.
+// TestProviderSeesLate is a look-up in a search index.
 func TestProviderSeesLate(t *testing.T) {
 	t.Parallel()
 	p := &deduptest.Provider{SeesLate: time.Hour}
@@ -54,7 +54,7 @@ func TestProviderSeesLate(t *testing.T) {
 	require.Equal(t, []string{id}, p.Book("order"))
 }
 
-// TestProviderWithoutKeys gives keys no meaning.
+// TestProviderWithoutKeys: the provider ignores keys.
 func TestProviderWithoutKeys(t *testing.T) {
 	t.Parallel()
 	p := &deduptest.Provider{}

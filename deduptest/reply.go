@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// reply is what one call came to.
+// reply is the result of one call.
 type reply struct {
 	text string // the answer, as canonical JSON
 	err  error
 }
 
-// errStuck says that a call did not return although its context had ended long
-// ago.
+// errStuck means that a call did not return long after its context ended.
 var errStuck = errors.New("the call does not return after its context has ended")
 
 // panicError is a panic of the tool.
@@ -22,10 +21,10 @@ type panicError struct{ value any }
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// start makes a call on a goroutine of its own and returns where its reply will
-// be: soon, or when the call is stuck.
+// start makes a call on a new goroutine and returns the channel of its reply. If the call is stuck,
+// the reply is errStuck.
 func (t Tool) start(ctx context.Context, patience time.Duration, s *stage, key string, variant int) <-chan reply {
-	replies := make(chan reply, 2) // a stuck call may still come
+	replies := make(chan reply, 2) // a stuck call may still reply
 	stuck := time.AfterFunc(2*patience, func() { replies <- reply{err: errStuck} })
 	go func() {
 		defer stuck.Stop()

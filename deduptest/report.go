@@ -8,19 +8,18 @@ import (
 	"time"
 )
 
-// Report says what became of every scenario.
+// Report has the result of every scenario.
 type Report struct {
 	// Tool is the tool's name.
 	Tool string
-	// Outcomes are in the order of the scenarios, those that were turned off
-	// included.
-	Outcomes []Outcome
+	// Scenarios are in the order of their runs, including those that were turned off.
+	Scenarios []ScenarioReport
 }
 
 // Failed returns the scenarios that failed.
 func (r *Report) Failed() []Scenario {
 	var failed []Scenario
-	for _, o := range r.Outcomes {
+	for _, o := range r.Scenarios {
 		if len(o.Failures) > 0 {
 			failed = append(failed, o.Scenario)
 		}
@@ -28,29 +27,29 @@ func (r *Report) Failed() []Scenario {
 	return failed
 }
 
-// Outcome says what became of one scenario.
-type Outcome struct {
+// ScenarioReport is the result of one scenario.
+type ScenarioReport struct {
 	Scenario Scenario
-	// Off says that Options.Without turned it off, or that go test was run without it.
+	// Off reports that the scenario did not run: Options.Without or go test's -run left it out.
 	Off bool
-	// Cases counts keys that were tried, Calls the calls of the tool, Faults what
-	// really happened to them: faults, repeats, races.
+	// Cases counts the keys, Calls the calls of the tool, and Faults the faults, repeats and races
+	// that really happened.
 	Cases, Calls, Faults int
-	// Failures say what was wrong, one for each case. Empty when the tool was right.
+	// Failures has a text for each case that failed. It is empty if the tool is right.
 	Failures []string
-	// Took is how long it took.
+	// Took is the duration of the scenario.
 	Took time.Duration
 }
 
-func (o *Outcome) failf(format string, args ...any) {
+func (o *ScenarioReport) failf(format string, args ...any) {
 	o.Failures = append(o.Failures, fmt.Sprintf(format, args...))
 }
 
-// add runs a scenario, as a test of its own where t has such, and reports it. run is nil where
-// the scenario is turned off.
-func (r *Report) add(t TB, s Scenario, run func(ctx context.Context, out *Outcome)) {
+// add runs a scenario, as a subtest if t has them, and reports it. run is nil if the scenario is
+// turned off.
+func (r *Report) add(t TB, s Scenario, run func(ctx context.Context, out *ScenarioReport)) {
 	t.Helper()
-	outcome := Outcome{Scenario: s, Off: true}
+	outcome := ScenarioReport{Scenario: s, Off: true}
 	perform := func(t TB) {
 		if outcome.Off = run == nil; !outcome.Off {
 			start := time.Now()
@@ -70,14 +69,14 @@ func (r *Report) add(t TB, s Scenario, run func(ctx context.Context, out *Outcom
 	} else {
 		perform(t)
 	}
-	r.Outcomes = append(r.Outcomes, outcome)
+	r.Scenarios = append(r.Scenarios, outcome)
 }
 
-// maxTold is how many failures of a scenario are told; often they are one mistake.
+// maxTold is how many failures of a scenario are printed. Often all have one cause.
 const maxTold = 3
 
-// tell reports the outcome to the test.
-func (o *Outcome) tell(t TB, r *Report) {
+// tell reports the result to the test.
+func (o *ScenarioReport) tell(t TB, r *Report) {
 	t.Helper()
 	name := fmt.Sprintf("deduptest: %s: %s", r.Tool, o.Scenario)
 	switch {

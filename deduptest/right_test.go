@@ -21,7 +21,7 @@ type ticket struct {
 	Title string `json:"title"`
 }
 
-// callOf is the call that try makes of a tool, with all its arguments.
+// callOf returns the call for a try, with all its arguments.
 func callOf(try deduptest.Try) dedup.Call {
 	return dedup.Call{Scope: "acme", Tool: "open_ticket", Key: try.Key, Args: map[string]string{"title": titleOf(try)}}
 }
@@ -41,7 +41,7 @@ func do(ctx context.Context, try deduptest.Try) (any, error) {
 	return result.Value, err
 }
 
-// doAgain calls again by itself, with the same key.
+// doAgain repeats the call with the same key.
 func doAgain(ctx context.Context, try deduptest.Try) (any, error) {
 	answer, err := do(ctx, try)
 	for i := 0; i < 3 && dedup.IsRetryable(err) && ctx.Err() == nil; i++ {
@@ -71,8 +71,8 @@ func doStatement(ctx context.Context, try deduptest.Try) (any, error) {
 	return result.Value, err
 }
 
-// doSteps has an effect of four statements: rows that are read to the end, an
-// INSERT, a COPY and a batch.
+// doSteps has an effect of four statements: rows that are read to the end, an INSERT, a COPY and a
+// batch.
 func doSteps(ctx context.Context, try deduptest.Try) (any, error) {
 	result, err := dedup.Do(ctx, try.Deduper, callOf(try), func(ctx context.Context, tx pgx.Tx) ([]ticket, error) {
 		rows, err := tx.Query(ctx, `SELECT id, title FROM tickets WHERE key = $1`, try.Key)
@@ -101,7 +101,7 @@ func doSteps(ctx context.Context, try deduptest.Try) (any, error) {
 	return result.Value, err
 }
 
-// keyLocks let one call of a key through at a time, in this process.
+// keyLocks lets one call of a key run at a time in this process.
 var keyLocks sync.Map
 
 func doLocked(ctx context.Context, try deduptest.Try) (any, error) {
@@ -127,7 +127,7 @@ func rightTools() []deduptest.Tool {
 	}
 }
 
-// usual are the right tools of which each ends its transaction in another way.
+// usual are right tools that end their transactions in different ways.
 var usual = []string{"do", "do_tx", "do_statement"}
 
 func TestRightToolsPass(t *testing.T) {
@@ -147,10 +147,10 @@ func testRightTools(t *testing.T, areUsual bool) {
 			continue
 		}
 		var without []deduptest.Scenario
-		if tool.Name == "do_statement" { // its effect is no Go code
+		if tool.Name == "do_statement" { // its effect has no Go code
 			without = append(without, deduptest.Panicked)
 		}
-		if tool.Name != "do" { // a process takes a while
+		if tool.Name != "do" { // a process takes long
 			without = append(without, deduptest.ProcessKilled)
 		}
 		testRightTool(t, tool, without)
@@ -174,7 +174,7 @@ func testRightTool(t *testing.T, tool deduptest.Tool, without []deduptest.Scenar
 		b := setup(t)
 		report := deduptest.Verify(t, b.url, tool, &deduptest.Options{Without: without})
 		require.Empty(t, report.Failed())
-		for _, o := range report.Outcomes {
+		for _, o := range report.Scenarios {
 			require.Equal(t, slices.Contains(without, o.Scenario), o.Off)
 			if o.Off {
 				continue

@@ -6,16 +6,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// scene is one scenario while it is run.
+// scene is one scenario while it runs.
 type scene struct {
 	v      *verification
 	ctx    context.Context
-	out    *Outcome
+	out    *ScenarioReport
 	stages []*stage
 }
 
-// open opens a stage that is closed with the scene. It returns nil, and fails the
-// scenario, when that does not work.
+// open opens a stage, which is closed with the scene. If that fails it fails the scenario and
+// returns nil.
 func (sc *scene) open(tool Tool, tracer pgx.QueryTracer) *stage {
 	s, err := sc.v.openStage(sc.ctx, tool, tracer)
 	if err != nil {

@@ -12,16 +12,15 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
-// stage is what a process of the tool's user would have: a pool, which leads
-// through a proxy, and a Deduper on it.
+// stage stands for one process of the tool: a pool, through a proxy, and a Deduper on it.
 type stage struct {
 	proxy   *faultproxy.Proxy
 	pool    *pgxpool.Pool
 	deduper *dedup.Deduper
 }
 
-// openStage returns a stage on which one call has been made. So what comes after
-// has no first look at the table in it, and mostly nothing to prepare.
+// openStage returns a stage on which one call was made. A later call does not check the table, and
+// rarely prepares a statement.
 func (v *verification) openStage(ctx context.Context, tool Tool, tracer pgx.QueryTracer) (*stage, error) {
 	proxy, err := faultproxy.New(v.url)
 	if err != nil {
@@ -41,7 +40,7 @@ func (v *verification) openStage(ctx context.Context, tool Tool, tracer pgx.Quer
 	return s, nil
 }
 
-// stage opens pool and Deduper. It has no proxy of its own.
+// stage opens pool and Deduper, without a proxy.
 func (t Tool) stage(ctx context.Context, url string, tracer pgx.QueryTracer) (*stage, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -65,7 +64,7 @@ func (t Tool) stage(ctx context.Context, url string, tracer pgx.QueryTracer) (*s
 	return &stage{pool: pool, deduper: deduper}, nil
 }
 
-// close closes the stage, and says so when the tool keeps connections.
+// close closes the stage. It returns an error if the tool keeps connections.
 func (s *stage) close(patience time.Duration) error {
 	closed := make(chan struct{})
 	go func() {

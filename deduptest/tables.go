@@ -8,11 +8,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// tables are those of Tool.Tables: how many rows they have, and how many of them one effect adds.
+// tables counts the rows of Tool.Tables, and how many of them one effect adds.
 type tables struct {
 	names     []string
 	rows, per []int
-	effects   int // there were when the rows were counted
+	effects   int // the number of effects when the rows were counted
 }
 
 // read counts the rows of each table.
@@ -29,8 +29,8 @@ func (v *verification) read(ctx context.Context) (rows []int, err error) {
 	return rows, nil
 }
 
-// checkTables reports the tables that have not the rows of so many effects. A difference is reported
-// once.
+// checkTables reports the tables whose rows do not match the number of effects. It reports a
+// difference once.
 func (tr *trial) checkTables(effects int) {
 	rows, err := tr.v.read(tr.ctx)
 	if err != nil {

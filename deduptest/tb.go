@@ -2,16 +2,16 @@ package deduptest
 
 import "context"
 
-// TB is what [Verify] needs of a testing.TB, which is one.
+// TB is the part of testing.TB that [Verify] uses.
 type TB interface {
-	// Helper marks the caller as a helper, so that lines of the test are told.
+	// Helper marks the caller as a helper, so that failures show the test's line.
 	Helper()
-	// Context ends what Verify does when it ends.
+	// Context bounds the run of Verify.
 	Context() context.Context
-	// Logf says how a scenario went.
+	// Logf logs the result of a scenario.
 	Logf(format string, args ...any)
-	// Errorf tells of a scenario that failed; the others are still run.
+	// Errorf reports a scenario that failed; the others still run.
 	Errorf(format string, args ...any)
-	// Fatalf says why nothing could be tried. It need not return.
+	// Fatalf reports why nothing could be tested. It need not stop the goroutine.
 	Fatalf(format string, args ...any)
 }

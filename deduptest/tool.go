@@ -9,58 +9,53 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// Tool is what [Verify] tries.
+// Tool is a write tool for [Verify].
 type Tool struct {
-	// Name tells tools apart, in reports and for [Child].
+	// Name distinguishes tools, in reports and for [Child].
 	Name string
 
-	// Call calls the tool once, just as its users would, and returns its answer:
-	// the Value of a dedup.Result, never the Result itself. It may be any code over
-	// Try.Deduper: dedup.Do, DoTx in a transaction of Try.Pool, a handler. It must
-	// be safe for concurrent use and keep nothing between calls. Errors come as they
-	// are or wrapped, so that errors.Is and dedup.IsRetryable know them.
+	// Call calls the tool once, as its users do, and returns its answer: the Value of a
+	// dedup.Result, not the Result. It may be any code that uses Try.Deduper: dedup.Do, DoTx in a
+	// transaction of Try.Pool, a handler. It must be safe for concurrent use and keep nothing
+	// between calls. It may wrap errors, but errors.Is and dedup.IsRetryable must recognize them.
 	//
-	// Called with a key that is new it must succeed, whatever was called before.
+	// With a new key it must succeed, whatever calls came before.
 	Call func(ctx context.Context, try Try) (answer any, err error)
 
-	// Count returns how many effects there are in the database, of all calls ever
-	// made: mostly a SELECT count(*), or a sum that one effect raises by one.
-	// Nothing else may write to what it counts while Verify runs.
+	// Count returns the number of effects in the database, of all calls ever made: usually a SELECT
+	// count(*), or a sum that each effect raises by one. Nothing else may write to the counted rows
+	// while Verify runs.
 	Count func(ctx context.Context, db *pgxpool.Pool) (int, error)
 
-	// Tables are further tables that the tool writes to, such as "audit_log" or "billing.lines":
-	// a write that Count does not read is found there. Each effect must add as many rows to a
-	// table as the first call does, which may be none. Nothing else may write to them while
-	// Verify runs. Default none.
+	// Tables are further tables that the tool writes to, such as "audit_log" or "billing.lines", so
+	// that Verify finds writes that Count does not see. Each effect must add as many rows to a
+	// table as the first call does, possibly none. Nothing else may write to them while Verify
+	// runs. Default: none.
 	Tables []string
 
-	// Options are those that the tool's Deduper has in production. Default nil.
-	// [NotExecuted] and [AnswerLost] use them twice: as they are, and with
-	// Retry.MaxAttempts 1.
+	// Options are the options of the tool's Deduper in production. [NotExecuted] and [AnswerLost]
+	// use them twice: unchanged, and with Retry.MaxAttempts 1. Default: nil.
 	Options *dedup.Options
 
-	// Configure changes the configuration of the pools that the tool gets, to
-	// register types for instance. Default nil.
+	// Configure changes the configuration of the tool's pools, for instance to register types.
+	// Default: nil.
 	Configure func(*pgxpool.Config)
 }
 
 // Try is one call that [Verify] makes.
 type Try struct {
-	// Deduper is to be used for the call. Two calls may get different ones, as in
-	// two processes.
+	// Deduper is the Deduper for the call. Two calls may get different ones, as in two processes.
 	Deduper *dedup.Deduper
-	// Pool is the Deduper's pool. What the tool sends by any other way meets no
-	// faults.
+	// Pool is the Deduper's pool. Statements on other connections meet no faults.
 	Pool *pgxpool.Pool
-	// Key is the call's key, to be used as it is.
+	// Key is the call's key. Use it unchanged.
 	Key string
-	// Variant chooses the arguments: they are the same for the same Variant, and
-	// others for another one. An argument such as a title or an amount may be made
-	// of it. It is 0 but for the calls of [OtherArguments].
+	// Variant selects the arguments: equal for equal variants, and different for different ones.
+	// For instance, make a title or an amount from it. It is 0, except in [OtherArguments].
 	Variant int
 }
 
-// with returns the tool with a Deduper whose options are changed.
+// with returns the tool with changed options.
 func (t Tool) with(change func(*dedup.Options)) Tool {
 	var options dedup.Options
 	if t.Options != nil {
@@ -71,7 +66,7 @@ func (t Tool) with(change func(*dedup.Options)) Tool {
 	return t
 }
 
-// check says what is missing.
+// check returns an error if a field is missing.
 func (t Tool) check() error {
 	switch {
 	case t.Name == "":

@@ -32,7 +32,7 @@ func TestAScenarioWithoutFaultsFails(t *testing.T) {
 	t.Parallel()
 	var r Report
 	var tb failing
-	r.add(&tb, Cancelled, func(context.Context, *Outcome) {})
-	require.Equal(t, []string{"nothing was tested"}, r.Outcomes[0].Failures)
+	r.add(&tb, Cancelled, func(context.Context, *ScenarioReport) {})
+	require.Equal(t, []string{"nothing was tested"}, r.Scenarios[0].Failures)
 	require.Equal(t, 1, tb.errors)
 }

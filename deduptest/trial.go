@@ -10,13 +10,13 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
-// trial is one case of a scenario: the calls with one key, which must have one
-// effect and one answer.
+// trial is one case of a scenario: the calls with one key, which must have one effect and one
+// answer.
 type trial struct {
 	*scene
 	notes
 	key    string
-	before int // effects
+	before int // the number of effects before the case
 }
 
 // begin starts a case with a fresh key.
@@ -33,13 +33,14 @@ func (sc *scene) begin(format string, args ...any) *trial {
 	return tr
 }
 
-// end checks the effects and reports all that was wrong.
+// end checks the effects and reports the case's problems.
 func (tr *trial) end() {
 	tr.v.counted = tr.checkEffects(1)
 	tr.report(tr.out)
 }
 
-// checkEffects counts the effects of the case, and returns all in the database.
+// checkEffects checks the number of effects of the case. It returns the number of all effects in
+// the database.
 func (tr *trial) checkEffects(want int) (now int) {
 	now, err := tr.v.count(tr.ctx)
 	switch {
@@ -53,8 +54,8 @@ func (tr *trial) checkEffects(want int) (now int) {
 	return now
 }
 
-// call makes one call on s and takes its reply.
-func (tr *trial) call(s *stage) error { return tr.took(<-tr.start(tr.ctx, s, 0)) }
+// call makes one call on s and judges its reply.
+func (tr *trial) call(s *stage) error { return tr.checkReply(<-tr.start(tr.ctx, s, 0)) }
 
 // start makes one call on s.
 func (tr *trial) start(ctx context.Context, s *stage, variant int) <-chan reply {
@@ -62,9 +63,9 @@ func (tr *trial) start(ctx context.Context, s *stage, variant int) <-chan reply 
 	return tr.v.tool.start(ctx, tr.v.patience, s, tr.key, variant)
 }
 
-// took judges a reply: an answer must be the first answer, and its effect be
-// there. An error is for the caller to judge, unless it should never be.
-func (tr *trial) took(r reply) error {
+// checkReply judges a reply: an answer must equal the first answer, and its effect must exist. It
+// returns an error of the call, and reports it if it is never right.
+func (tr *trial) checkReply(r reply) error {
 	if r.err != nil {
 		tr.note("error: %v", r.err)
 		panicked, ok := errors.AsType[*panicError](r.err)
@@ -86,9 +87,9 @@ const (
 	retryPause = 10 * time.Millisecond
 )
 
-// insist calls as a caller does who wants the answer: again, with the same key, as
-// long as dedup.IsRetryable says so, and a few times after any other error.
-func (tr *trial) insist(s *stage) {
+// callUntilAnswered calls as a caller does that needs the answer: with the same key, as long as
+// dedup.IsRetryable allows, and a few times after any other error.
+func (tr *trial) callUntilAnswered(s *stage) {
 	ctx, cancel := context.WithTimeout(tr.ctx, tr.v.patience)
 	defer cancel()
 	for try := 1; ; try++ {
@@ -103,27 +104,26 @@ func (tr *trial) insist(s *stage) {
 	}
 }
 
-// held makes a fault ready that holds the nth statement of a call on s, or its answer.
+// held arms a fault that holds the nth statement of a call on s, or its answer.
 func (s *stage) held(n int, kind faultproxy.Kind) *faultproxy.Armed {
 	return s.proxy.Arm(faultproxy.Fault{Kind: kind, Where: executes, Skip: n - 1})
 }
 
-// reached waits until a fault holds the call that replies will be of, or says that
-// nothing was tested.
+// reached waits until a fault holds the call, or reports that nothing was tested. replies is the
+// call's channel.
 func (tr *trial) reached(fault *faultproxy.Armed, replies <-chan reply) bool {
 	select {
 	case <-fault.Applied():
 		return true
 	case r := <-replies:
-		_ = tr.took(r)
+		_ = tr.checkReply(r)
 		fault.Disarm()
 		tr.problemf("nothing was tested: the call ended before it came to the statement at which it was to be held")
 		return false
 	}
 }
 
-// applied counts a fault that happened and is over, or says that nothing was
-// tested.
+// applied disarms a fault and counts it, or reports that nothing was tested.
 func (tr *trial) applied(fault *faultproxy.Armed) {
 	ctx, cancel := context.WithTimeout(tr.ctx, tr.v.patience)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"github.com/tooldedup/dedup/deduptest"
 )
 
-// twoConnections has an effect that looks something up by the pool, when as many of its twins as
-// can be hold the pool's other connections.
+// twoConnections has an effect that queries the pool while as many of its twins as possible hold
+// the pool's other connections.
 func twoConnections(ctx context.Context, try deduptest.Try) (answer any, err error) {
 	defer connections.enter(try.Pool)()
 	err = pgx.BeginFunc(ctx, try.Pool, func(tx pgx.Tx) error {
@@ -30,8 +30,8 @@ func twoConnections(ctx context.Context, try deduptest.Try) (answer any, err err
 	return answer, err
 }
 
-// connections counts, for each pool, the calls that are in twoConnections and those of them that hold
-// a connection.
+// connections counts, for each pool, the calls in twoConnections, and how many of them hold a
+// connection.
 var connections = counts{
 	changed: sync.NewCond(new(sync.Mutex)),
 	inside:  map[*pgxpool.Pool]int{},
@@ -57,7 +57,7 @@ func (c *counts) add(to map[*pgxpool.Pool]int, pool *pgxpool.Pool) (leave func()
 	return func() { change(-1) }
 }
 
-// await returns when every call inside holds a connection, or the pool has no more.
+// await returns when every call in twoConnections holds a connection, or the pool has no more.
 func (c *counts) await(pool *pgxpool.Pool) {
 	c.changed.L.Lock()
 	defer c.changed.L.Unlock()

@@ -11,30 +11,26 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Options configure [Verify]. A nil *Options and every zero field mean the
-// documented default.
+// Options configure [Verify]. A nil *Options and zero fields mean the defaults.
 type Options struct {
-	// Without names scenarios that are not to be run. It is the only way to leave
-	// one out: a scenario that cannot be run fails. Default none.
+	// Without names scenarios that are not run. There is no other way to leave one out: a scenario
+	// that cannot run fails. Default: none.
 	Without []Scenario
-	// Patience bounds a single call, with all that it retries by itself. A call that
-	// takes twice as long fails as stuck. Default 15 s, which is more than
-	// dedup.Options.CommitTimeout; at most 1 h.
+	// Patience bounds a single call with its own retries. A call that takes twice as long fails as
+	// stuck. At most 1 h. Default: 15 s, which exceeds dedup.Options.CommitTimeout.
 	Patience time.Duration
 }
 
 const defaultPatience = 15 * time.Second
 
-// Verify tries tool in every scenario, on the database that a postgres:// URL
-// names. It has the tool's own tables and tool_dedup, is scratch, and nothing else
-// writes to it meanwhile: the calls' rows stay. The server is to be reached
-// directly, without TLS.
+// Verify tests tool in every scenario. databaseURL is the postgres:// URL of a scratch database
+// with the tool's own tables and tool_dedup. Nothing else may write to it meanwhile, and the rows
+// of the calls remain. The server must be reachable directly, without TLS.
 //
-// Each scenario is a subtest of its name where t is a *testing.T, so that -run chooses among them.
-// One that fails is an error: it says which call of which case had what effects and answers.
-// What cannot be tried at all is fatal: a tool without a function, a database that cannot be
-// reached, a tool whose plain call fails. The report tells the same as values; it is nil after such
-// a fatal error.
+// If t is a *testing.T, each scenario is a subtest with its name, so -run can select it. A scenario
+// that fails calls t.Errorf with the effects and answers of the failed cases. t.Fatalf is called if
+// nothing can be tested: a function is missing, the database cannot be reached, or a call without
+// faults fails. Verify returns the same results; the report is nil after t.Fatalf.
 func Verify(t TB, databaseURL string, tool Tool, opts *Options) *Report {
 	t.Helper()
 	v, err := newVerification(t.Context(), databaseURL, tool, opts)
@@ -45,7 +41,7 @@ func Verify(t TB, databaseURL string, tool Tool, opts *Options) *Report {
 	defer v.direct.Close()
 	report := &Report{Tool: tool.Name}
 	for _, play := range plays() {
-		run := func(ctx context.Context, out *Outcome) {
+		run := func(ctx context.Context, out *ScenarioReport) {
 			sc := &scene{v: v, ctx: ctx, out: out}
 			play.run(sc)
 			sc.close()
@@ -58,19 +54,18 @@ func Verify(t TB, databaseURL string, tool Tool, opts *Options) *Report {
 	return report
 }
 
-// verification is one Verify on its way through the scenarios.
+// verification is the state of one Verify.
 type verification struct {
 	tool     Tool
 	url      string
-	direct   *pgxpool.Pool // past every fault, for counting
+	direct   *pgxpool.Pool // not through a fault; counts effects
 	without  []Scenario
 	patience time.Duration
 	plan     plan
 
 	run  string // names this run's keys and sessions
-	keys int    // handed out so far
-	// counted is the number of effects after the last case, -1 where calls were made
-	// since.
+	keys int    // the number of keys made so far
+	// counted is the number of effects after the last case, or -1 if calls were made since.
 	counted int
 	tables  tables
 }

@@ -62,7 +62,7 @@ func TestWhatCannotBeTriedIsFatal(t *testing.T) {
 	}
 }
 
-// selective is a test that -run leaves all subtests out of.
+// selective is a test whose -run leaves out all subtests.
 type selective struct {
 	recorder
 	names []string
@@ -73,27 +73,27 @@ func (s *selective) Run(name string, _ func(*testing.T)) bool {
 	return true
 }
 
-// TestScenariosAreSubtests: one that go test does not run is not tried.
+// TestScenariosAreSubtests: a scenario that go test leaves out is not run.
 func TestScenariosAreSubtests(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	tb := &selective{recorder: recorder{t: t}}
 	report := deduptest.Verify(tb, b.url, deduptest.Tool{Name: "right", Call: do, Count: countTickets}, nil)
 	require.Empty(t, tb.fatal)
-	require.Len(t, report.Outcomes, len(deduptest.Scenarios()))
-	for i, o := range report.Outcomes {
+	require.Len(t, report.Scenarios, len(deduptest.Scenarios()))
+	for i, o := range report.Scenarios {
 		require.Equal(t, string(o.Scenario), tb.names[i])
 		require.True(t, o.Off)
 		require.Zero(t, o.Cases)
 	}
 }
 
-// TestFaultsThatDoNotComeAboutFail is about a tool that sends less than it did in
-// the rehearsal, so that the last faults meet nothing.
+// TestFaultsThatDoNotComeAboutFail has a tool that sends less than in the rehearsal, so that the
+// last faults meet nothing.
 func TestFaultsThatDoNotComeAboutFail(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	const rehearsal = 2 // the first call of the stage, and the one that is looked at
+	const rehearsal = 2 // the first call of the stage, and the recorded one
 	var calls atomic.Int32
 	tool := deduptest.Tool{Name: "quieter", Count: countTickets, Call: func(ctx context.Context, try deduptest.Try) (any, error) {
 		answer, err := do(ctx, try)
@@ -131,7 +131,7 @@ func TestScenariosAreTurnedOffLoudly(t *testing.T) {
 	require.Empty(t, report.Failed())
 	require.Len(t, tb.logs, len(deduptest.Scenarios()))
 	for i, scenario := range deduptest.Scenarios() {
-		require.Equal(t, deduptest.Outcome{Scenario: scenario, Off: true}, report.Outcomes[i])
+		require.Equal(t, deduptest.ScenarioReport{Scenario: scenario, Off: true}, report.Scenarios[i])
 		require.Contains(t, tb.logs[i], string(scenario)+": not run")
 	}
 }

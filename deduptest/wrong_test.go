@@ -19,21 +19,21 @@ import (
 	"github.com/tooldedup/dedup/deduptest"
 )
 
-// A wrongTool has one mistake, as it is made in practice.
+// A wrongTool has one mistake that occurs in practice.
 type wrongTool struct {
 	name string
 	call func(context.Context, deduptest.Try) (any, error)
-	// finds are the scenarios that must fail, passes those that the mistake cannot
-	// touch. Only these are tried.
+	// finds are the scenarios that must fail, and passes scenarios that the mistake cannot affect.
+	// Only these run.
 	finds, passes []deduptest.Scenario
-	// says is what the failure of the first of finds must tell.
+	// says is a text in the failure of the first of finds.
 	says string
 }
 
 func wrongs() []wrongTool {
 	sequential := []deduptest.Scenario{deduptest.Repeated}
 	concurrent := []deduptest.Scenario{deduptest.TwoAtOnce, deduptest.ManyAtOnce}
-	// A Deduper that retries as in production hides these mistakes in all others.
+	// A Deduper that retries as in production hides these mistakes in all other scenarios.
 	gaveUp := []deduptest.Scenario{deduptest.NotExecuted, deduptest.AnswerLost}
 	undisturbed := []deduptest.Scenario{
 		deduptest.Repeated, deduptest.OtherArguments, deduptest.Cancelled, deduptest.Panicked, deduptest.TwoAtOnce,
@@ -314,7 +314,7 @@ func uniqueOnly(ctx context.Context, try deduptest.Try) (opened any, err error) 
 	return opened, err
 }
 
-// memory is what the process remembers.
+// memory is the answers that the process remembers.
 var memory = struct {
 	sync.Mutex
 	answers map[string]any
@@ -333,7 +333,7 @@ func fromMemory(ctx context.Context, try deduptest.Try) (any, error) {
 	return answer, err
 }
 
-// memories are what each Deduper's users remember: a flight, but no record.
+// memories has a memory for each Deduper: it stops concurrent calls but writes no record.
 var memories sync.Map
 
 func fromMemoryOfDeduper(ctx context.Context, try deduptest.Try) (any, error) {
@@ -371,7 +371,7 @@ func lookedUp(ctx context.Context, try deduptest.Try) (any, error) {
 	return found, err
 }
 
-// TestEachScenarioFindsAMistake: one that finds none would be a waste of time.
+// TestEachScenarioFindsAMistake: a scenario that finds no mistake would be useless.
 func TestEachScenarioFindsAMistake(t *testing.T) {
 	t.Parallel()
 	found := map[deduptest.Scenario]bool{}
@@ -391,7 +391,7 @@ func wrongTools() []deduptest.Tool {
 	return tools
 }
 
-// TestWrongToolsAreFound tries every wrong tool in the scenario that is about what is wrong with it.
+// TestWrongToolsAreFound runs every wrong tool in the scenario for its mistake.
 func TestWrongToolsAreFound(t *testing.T) {
 	t.Parallel()
 	for i, wrong := range wrongs() {
@@ -400,7 +400,7 @@ func TestWrongToolsAreFound(t *testing.T) {
 	}
 }
 
-// TestLongWrongToolsAreFound tries them in all scenarios of which it is known what they find.
+// TestLongWrongToolsAreFound runs every wrong tool in all the scenarios with a known result.
 func TestLongWrongToolsAreFound(t *testing.T) {
 	t.Parallel()
 	for i, wrong := range wrongs() {
@@ -429,12 +429,12 @@ func testWrongTool(t *testing.T, tool deduptest.Tool, wrong wrongTool) {
 }
 
 func failureOf(report *deduptest.Report, scenario deduptest.Scenario) string {
-	i := slices.IndexFunc(report.Outcomes, func(o deduptest.Outcome) bool { return o.Scenario == scenario })
-	return strings.Join(report.Outcomes[i].Failures, "\n")
+	i := slices.IndexFunc(report.Scenarios, func(o deduptest.ScenarioReport) bool { return o.Scenario == scenario })
+	return strings.Join(report.Scenarios[i].Failures, "\n")
 }
 
-// TestWriteBesideTheEffect is about a second write, which Count does not read: one that stands
-// beside the call and one that goes through the pool. Without Tables nothing finds them.
+// TestWriteBesideTheEffect has tools with a second write, which Count does not read: beside the
+// call, or through the pool. Only Tables finds it.
 func TestWriteBesideTheEffect(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -490,8 +490,7 @@ func TestWriteBesideTheEffect(t *testing.T) {
 	}
 }
 
-// TestLongLeakedConnections is about a tool that does not end its transaction when
-// something goes wrong.
+// TestLongLeakedConnections has a tool that does not end its transaction after an error.
 func TestLongLeakedConnections(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -16,22 +16,21 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// answer is an HTTP answer as it is stored: the result of a call, or the details
-// of a refusal.
+// answer is an HTTP answer as it is stored: as the result of a call, or as the details of a
+// refusal.
 type answer struct {
-	// Version tells an answer of this package from other JSON, and its form from
-	// later ones.
+	// Version distinguishes an answer of this package from other JSON, and from later forms of it.
 	Version int         `json:"http"`
 	Status  int         `json:"status"`
 	Header  http.Header `json:"header,omitempty"`
-	// The body is one of these, byte for byte: text where that is shorter.
+	// Text or Base64 holds the exact bytes of the body. Text is used if it is the shorter one.
 	Text   string `json:"text,omitempty"`
 	Base64 []byte `json:"base64,omitempty"`
 }
 
 const answerVersion = 1
 
-// store makes the text that stores the answer, with the headers that are to be stored.
+// store encodes the answer, with the named headers, into rec.text.
 func (rec *recorder) store(headers []string) (err error) {
 	a := answer{Version: answerVersion, Status: rec.status, Header: http.Header{}}
 	for _, name := range headers {
@@ -41,7 +40,7 @@ func (rec *recorder) store(headers []string) (err error) {
 		}
 		for _, value := range values {
 			if !utf8.ValidString(value) {
-				rec.refuse(rec.status, fmt.Sprintf("its header %s is no UTF-8; encode it", name))
+				rec.refuse(rec.status, fmt.Sprintf("its header %s is not UTF-8; encode it", name))
 				return rec.fault
 			}
 		}
@@ -54,9 +53,9 @@ func (rec *recorder) store(headers []string) (err error) {
 	return err
 }
 
-// setBody chooses how to store the body. JSON writes each quote in two bytes and
-// other controls in six, and cannot hold bytes that are no UTF-8. dedup writes the
-// details of a refusal as json.Marshal does, with six bytes for < > & as well.
+// setBody stores the body as Text or Base64. In JSON a quote takes two bytes and other control
+// characters six, and bytes that are not UTF-8 cannot be written. dedup encodes the details of a
+// refusal with json.Marshal, which writes <, > and & in six bytes too.
 func (a *answer) setBody(body []byte) error {
 	if utf8.Valid(body) {
 		text, err := json.Marshal(string(body))
@@ -72,12 +71,12 @@ func (a *answer) setBody(body []byte) error {
 	return nil
 }
 
-// readAnswer reads what store wrote.
+// readAnswer reads an answer that store wrote.
 func readAnswer(text json.RawMessage) (answer, error) {
 	var a answer
 	err := json.Unmarshal(text, &a)
 	if err != nil || a.Version != answerVersion || a.Status < 200 || a.Status > 599 {
-		return a, &dedup.InvalidError{What: "result", Reason: "is recorded, and is no HTTP answer; give tools of other doors other names", Stored: text, Err: err}
+		return a, &dedup.InvalidError{What: "result", Reason: "is recorded and is not an HTTP answer; give tools of other doors other names", Stored: text, Err: err}
 	}
 	return a, nil
 }
@@ -89,8 +88,8 @@ func (a *answer) body() []byte {
 	return []byte(a.Text)
 }
 
-// replay sends a stored answer. It is not marked as one where it answers the
-// request that made it, whose COMMIT was found out about afterwards.
+// replay sends a stored answer. marked is false if the answer was made by this request and found
+// after its COMMIT lost its reply.
 func (m *Middleware) replay(w http.ResponseWriter, a answer, marked bool, until time.Time) {
 	for name, values := range a.Header {
 		if name == "Vary" {
@@ -102,8 +101,8 @@ func (m *Middleware) replay(w http.ResponseWriter, a answer, marked bool, until 
 	send(w, a.Status, a.body())
 }
 
-// mark says whether an answer is that of an earlier request, and until when it is kept: to
-// the second before, and nothing where it is not kept.
+// mark sets the headers that tell whether the answer is a replay and until when it is kept, rounded
+// down to the second. If until is zero the answer is not kept.
 func (m *Middleware) mark(w http.ResponseWriter, replayed bool, until time.Time) {
 	header := w.Header()
 	header.Del(m.opts.ReplayedHeader)
@@ -116,7 +115,7 @@ func (m *Middleware) mark(w http.ResponseWriter, replayed bool, until time.Time)
 	}
 }
 
-// union returns the lines of a, and those of b that are not among them.
+// union returns the lines of a, and those of b that a lacks.
 func union(a, b []string) []string {
 	all := slices.Clone(a)
 	for _, line := range b {
@@ -127,18 +126,18 @@ func union(a, b []string) []string {
 	return all
 }
 
-// first sends the answer of the handler that has just run, with all its headers. until is
-// zero where it is not kept.
-func (m *Middleware) first(w http.ResponseWriter, rec *recorder, until time.Time) {
+// sendFirst sends the answer of the handler that has just run, with all its headers. until is zero
+// if the answer is not kept.
+func (m *Middleware) sendFirst(w http.ResponseWriter, rec *recorder, until time.Time) {
 	clear(w.Header())
 	maps.Copy(w.Header(), rec.sent)
 	m.mark(w, false, until)
 	send(w, rec.status, rec.body)
 }
 
-// send sends status and body. An error of writing is the client's loss of the
-// answer, against which it has its key. What is encoded has no Content-Length: a
-// layer around may be about to encode it, and not think of the header.
+// send sends status and body. A write error is ignored: the client lost the answer and can retry
+// with its key. An encoded body gets no Content-Length: an outer layer may encode the answer
+// without correcting the header.
 func send(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Del("Content-Length")
 	if bodyAllowed(status) && w.Header().Get("Content-Encoding") == "" {
@@ -150,8 +149,8 @@ func send(w http.ResponseWriter, status int, body []byte) {
 	}
 }
 
-// failedAnswer is the error of a handler that has answered with one. Where that is final, dedup
-// keeps its details, and with them the whole answer.
+// failedAnswer is the error of a handler that answered with one. If it is final, dedup stores its
+// details, which are the whole answer.
 type failedAnswer struct {
 	status int
 	text   json.RawMessage
@@ -162,7 +161,7 @@ func (e *failedAnswer) Error() string {
 	return fmt.Sprintf("answered with %d %s", e.status, http.StatusText(e.status))
 }
 
-// Code gives the refusal a code, for those who look it up otherwise than by HTTP.
+// Code gives the refusal a code, for readers of the record that do not use HTTP.
 func (e *failedAnswer) Code() string { return "http_" + strconv.Itoa(e.status) }
 
 // MarshalJSON implements json.Marshaler.

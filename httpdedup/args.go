@@ -14,11 +14,10 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// What a request asks for, as arguments of a call: two requests are the same one
-// exactly if these are equal as JSON. Their names are what a client is told when a
-// key comes back with another request: problems.md has them, and requests.md what counts. Those in
-// capitals sort before the body's, so that they are among the names that a record remembers however
-// wide the body is.
+// The arguments of the call that a request makes. Two requests are the same if these are equal as
+// JSON: requests.md has the rules. A client whose key comes with another request is told the names
+// that differ: problems.md lists them. Names in capitals sort before the body's, so a record
+// remembers them however many members the body has.
 const (
 	argMethod          = "Method"
 	argHost            = "Host"
@@ -51,8 +50,8 @@ func requestArgs(r *http.Request, body []byte, withHost bool) (json.RawMessage, 
 	return door.JSON(args)
 }
 
-// requestHost is the host of a request by its value. Behind a proxy nobody knows the
-// scheme: 443 is left out of http too, where no service has it.
+// requestHost returns the host of a request in one spelling. Behind a proxy the scheme is unknown,
+// so :443 is removed from http too, where no service uses it.
 func requestHost(r *http.Request) string {
 	host := strings.ToLower(r.Host)
 	for _, port := range [...]string{":80", ":443"} {
@@ -63,13 +62,13 @@ func requestHost(r *http.Request) string {
 	return host
 }
 
-// requestPath is the path of a request as the client sent it, and as it is seen here
-// where that differs. http.StripPrefix and the like take from r.URL what may be all
-// that tells two requests apart, and others make several requests of one.
+// requestPath returns the path as the client sent it and, if it differs, the path that arrived here
+// too. http.StripPrefix and the like can remove the only difference between two requests, and other
+// layers map one path to several.
 func requestPath(r *http.Request) string {
 	seen := r.URL.EscapedPath()
 	sent, err := url.ParseRequestURI(r.RequestURI)
-	if err != nil || sent.EscapedPath() == seen { // err: made in this process
+	if err != nil || sent.EscapedPath() == seen { // err: the request was made in this process
 		return seen
 	}
 	return sent.EscapedPath() + " " + seen // neither has a space
@@ -96,9 +95,8 @@ func addBody(args map[string]any, header http.Header, body []byte) error {
 	return addJSON(args, body)
 }
 
-// addJSON takes the body by its value. It is read by dedup first, which refuses
-// what two parsers may understand in two ways: the members of an object are only
-// told apart once no name occurs twice.
+// addJSON adds the body by its value. dedup reads it first and refuses JSON that two parsers may
+// understand differently: an object's members are distinct only if no name occurs twice.
 func addJSON(args map[string]any, body []byte) error {
 	if _, err := dedup.FingerprintOf(json.RawMessage(body)); err != nil {
 		return invalidBody(err)
@@ -115,8 +113,8 @@ func addJSON(args map[string]any, body []byte) error {
 	return nil
 }
 
-// contentType returns the media type of a body, and whether it is JSON. Of JSON
-// the parameters are left out: a charset says nothing about it.
+// contentType returns the media type of a body, and whether it is JSON. The parameters of a JSON
+// type are dropped: a charset has no meaning there.
 func contentType(lines []string) (mediaType string, isJSON bool, err error) {
 	if len(lines) == 0 || len(lines) == 1 && lines[0] == "" {
 		return "", false, nil
@@ -141,7 +139,7 @@ func contentType(lines []string) (mediaType string, isJSON bool, err error) {
 	return mediaType, false, nil
 }
 
-// contentEncoding returns how a body is encoded, "" when it is not.
+// contentEncoding returns the encoding of a body, or "" if it has none.
 func contentEncoding(lines []string) (string, error) {
 	encoding := strings.ToLower(strings.Join(lines, ","))
 	for i := range len(encoding) {

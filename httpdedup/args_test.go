@@ -12,8 +12,7 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// asked is a request as the tests write it: the target, then headers that count,
-// then the body.
+// asked is a request in the tests' notation: the target, the headers that count, and the body.
 type asked struct{ method, target, contentType, encoding, body string } // target may begin with a host
 
 func (a asked) fingerprint(t testing.TB) (dedup.Fingerprint, error) {
@@ -32,8 +31,8 @@ func (a asked) fingerprint(t testing.TB) (dedup.Fingerprint, error) {
 	return dedup.FingerprintOf(args)
 }
 
-// Requests in one line are the same one, and those of two lines never are. TestPairsOfRequests has
-// what clients send; these are spellings that no client of it sends.
+// Requests in one line are the same, and requests in two lines differ. TestPairsOfRequests has the
+// requests that clients send; these are spellings that no client sends.
 func TestRequestArgs(t *testing.T) {
 	t.Parallel()
 	const js = "application/json"
@@ -67,8 +66,8 @@ func TestRequestArgs(t *testing.T) {
 	}
 }
 
-// FuzzBody holds that a JSON body is taken exactly if dedup can tell it from all
-// other JSON, that its spelling does not count, and that other bytes do.
+// FuzzBody checks three rules. A JSON body is accepted exactly if dedup accepts it. Its spelling
+// does not count. Of other bodies every byte counts.
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":1,"b":[null,true,"x\u00e9"]}`, `{}`, `[]`, `1e5`, `"s"`, `{"a":1,"a":2}`, `{"a":`, "\xff", `{"":{"":0}}`,

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// bodiless is a request for Options.Scope and Options.Tool, which cannot read a body that is
-// to be compared.
+// bodiless returns a request for Options.Scope and Options.Tool. They cannot read the body, which
+// is compared later.
 func bodiless(r *http.Request) *http.Request {
 	r = r.WithContext(r.Context()) // a copy
 	r.Body = http.NoBody
@@ -29,7 +29,7 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	var large *http.MaxBytesError
 	switch {
-	case errors.As(err, &large): // the limit may be that of a layer around
+	case errors.As(err, &large): // the limit may be an outer layer's
 		return nil, tooLarge(large.Limit)
 	case errors.Is(err, http.ErrBodyReadAfterClose):
 		return nil, errBodyRead
@@ -45,21 +45,19 @@ func tooLarge(limit int64) error {
 	return refuse(kindBodyTooLarge, fmt.Sprintf("The body exceeds %d bytes. Send the large part elsewhere, and a reference to it here.", limit))
 }
 
-// wasRead reports whether a layer around has read a body of which size bytes are
-// left. Two requests that differ in what was read would be taken for one. Of a body
-// without Content-Length (chunks, HTTP/2), and of the beginning of one that a layer has replaced,
-// it cannot be told.
+// wasRead reports whether an outer layer read a part of the body, of which size bytes are left. Two
+// requests that differ in that part would count as one. It cannot be detected for a body without
+// Content-Length (chunks, HTTP/2), nor for the beginning of a body that a layer replaced.
 func wasRead(r *http.Request, size int) bool {
 	if size == 0 {
 		return r.ContentLength > 0 || len(r.PostForm) > 0 || r.MultipartForm != nil
 	}
-	// A body that a layer has replaced, to decompress it for instance, may be shorter
-	// than what was sent.
+	// A layer that replaced the body, for instance to decompress it, may have made it shorter.
 	return int64(size) < r.ContentLength && r.Header.Get("Content-Encoding") == "" && madeByServer(r.Body)
 }
 
-// madeByServer reports whether a body is the server's own, whose length is the
-// Content-Length. http.MaxBytesReader counts as such.
+// madeByServer reports whether the server made the body, so that its length is the Content-Length.
+// An http.MaxBytesReader counts.
 func madeByServer(body io.ReadCloser) bool {
 	t := reflect.TypeOf(body)
 	if t.Kind() != reflect.Pointer {
@@ -69,7 +67,7 @@ func madeByServer(body io.ReadCloser) bool {
 	return path == "net/http" || strings.HasPrefix(path, "net/http/") || path == "golang.org/x/net/http2"
 }
 
-// withBody gives a request a body that has been read before, from its beginning.
+// withBody gives a request its body again, from the beginning.
 func withBody(r *http.Request, body []byte) {
 	r.Body = http.NoBody
 	if len(body) > 0 {

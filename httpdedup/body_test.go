@@ -13,8 +13,8 @@ import (
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
-// A body that somebody has read before the middleware cannot be compared. It must
-// not count as none: then every form under one key would be the same request.
+// A body that an outer layer read cannot be compared. It must not count as empty: every form under
+// one key would be the same request.
 func TestBodyReadBefore(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
@@ -61,7 +61,7 @@ func TestBodyReadBefore(t *testing.T) {
 	require.Zero(t, s.count(t, "tool_dedup"))
 }
 
-// What Scope and Tool do with the body changes nothing: they see a request without one.
+// Scope and Tool get a request without a body, so they cannot change the body.
 func TestBodyIsKeptFromOptions(t *testing.T) {
 	t.Parallel()
 	read := func(r *http.Request) {
@@ -95,8 +95,8 @@ func TestBodyIsKeptFromOptions(t *testing.T) {
 	require.Empty(t, s.told())
 }
 
-// A body that a layer around has decompressed is compared as what it is then,
-// whatever that layer says about its length.
+// A body that an outer layer decompressed is compared decompressed, whatever Content-Length that
+// layer left.
 func TestBodyDecompressedBefore(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
@@ -145,7 +145,7 @@ func gzipped(t *testing.T, text string) string {
 	return out.String()
 }
 
-// The limit that a 413 names is the one that was exceeded.
+// A 413 names the limit that was exceeded.
 func TestBodyLimitOfAnOuterLayer(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{MaxBody: 1000})

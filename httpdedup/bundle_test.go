@@ -25,11 +25,10 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const problemBase = "https://github.com/tooldedup/dedup/blob/main/httpdedup/problems.md#"
 
-// limit ends a test that hangs, long before the test binary does.
+// limit ends a test that hangs, long before the test binary's timeout.
 const limit = time.Minute
 
-// shop is what most tests work with: a database of their own with a table of
-// orders, a server, and what OnError was told.
+// shop has its own database with a table orders, a server, and the errors that OnError got.
 type shop struct {
 	pool *pgxpool.Pool
 	d    *dedup.Deduper
@@ -41,7 +40,7 @@ type shop struct {
 	errs []error
 }
 
-// open makes a shop. Handlers may be added to its mux until the first request.
+// open makes a shop. Add handlers to its mux before the first request.
 func open(t testing.TB, opts httpdedup.Options, conf ...func(*pgxpool.Config)) *shop {
 	t.Helper()
 	s := &shop{pool: pgtest.New(t).Pool(t, conf...), mux: http.NewServeMux()}
@@ -85,7 +84,7 @@ func (s *shop) handle(pattern, tool string, h http.HandlerFunc) {
 	s.mux.Handle(pattern, s.m.Wrap(tool, h))
 }
 
-// order is a handler that stores what the body asks for.
+// order is a handler that stores the order in the body.
 func order(w http.ResponseWriter, r *http.Request) {
 	var in struct{ Item string }
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
@@ -114,7 +113,7 @@ func insert(ctx context.Context, item string) (id int, err error) {
 	return id, err
 }
 
-// reply is an answer that has been read.
+// reply is an answer and its whole body.
 type reply struct {
 	status int
 	header http.Header
@@ -123,7 +122,7 @@ type reply struct {
 
 func (r reply) replayed() bool { return r.header.Get("Idempotency-Replayed") == "true" }
 
-// problem is the body of an answer of the middleware's own.
+// problem is the body of one of the middleware's own answers.
 type problem struct {
 	Type, Title, Detail string
 	Status              int
@@ -144,7 +143,7 @@ func (r reply) problem(t testing.TB) problem {
 	return p
 }
 
-// request makes a request of the tenant acme; change changes it.
+// request makes a request of the tenant acme; change modifies it.
 func (s *shop) request(t testing.TB, method, path, key, body string, change ...func(*http.Request)) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.srv.URL+path, strings.NewReader(body))
@@ -162,7 +161,7 @@ func (s *shop) request(t testing.TB, method, path, key, body string, change ...f
 	return r
 }
 
-// as makes a request another tenant's.
+// as changes the tenant of a request.
 func as(name string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+name) }
 }
@@ -190,14 +189,14 @@ func (s *shop) post(t testing.TB, key, body string, change ...func(*http.Request
 	return s.do(t, http.MethodPost, "/orders", key, body, change...)
 }
 
-// count returns the rows of a table.
+// count returns the number of rows of a table.
 func (s *shop) count(t testing.TB, table string) (n int) {
 	t.Helper()
 	require.NoError(t, s.pool.QueryRow(t.Context(), "SELECT count(*) FROM "+pgx.Identifier{table}.Sanitize()).Scan(&n))
 	return n
 }
 
-// told returns what OnError was told since the last time.
+// told returns the errors that OnError got since the last call of told.
 func (s *shop) told() []error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +205,7 @@ func (s *shop) told() []error {
 	return errs
 }
 
-// pass makes every record older, as if the time given had passed.
+// pass makes every record older by the given time.
 func (s *shop) pass(t testing.TB, interval string) {
 	t.Helper()
 	_, err := s.pool.Exec(t.Context(), `
@@ -217,7 +216,7 @@ func (s *shop) pass(t testing.TB, interval string) {
 	require.NoError(t, err)
 }
 
-// wait waits for a signal, and fails the test where it does not come.
+// wait waits for a signal, and fails the test if it does not come.
 func wait[T any](t testing.TB, signal <-chan T) (value T) {
 	t.Helper()
 	select {

@@ -20,7 +20,7 @@ import (
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
-// wireRequest is a request as a client is told to send it.
+// wireRequest is a request that a client sends.
 type wireRequest struct {
 	Method  string      `json:"method"`
 	Target  string      `json:"target"`
@@ -30,7 +30,7 @@ type wireRequest struct {
 	Framing framing     `json:"framing"`
 }
 
-// framing says how the end of a body is told.
+// framing says how a client marks the end of a body.
 type framing string
 
 const (
@@ -40,7 +40,7 @@ const (
 	noBody   framing = "none"
 )
 
-// wireAnswer is what the client got, or why it did not send the request.
+// wireAnswer is the answer that a client got, or the reason why it did not send the request.
 type wireAnswer struct {
 	Status   int
 	Replayed string
@@ -48,15 +48,15 @@ type wireAnswer struct {
 	Error    string
 }
 
-// problemType is the name of the problem that an answer is, "" of any other.
+// problemType returns the name of the problem in an answer, or "" if there is none.
 func (a wireAnswer) problemType() string {
 	var p problem
 	_ = json.Unmarshal([]byte(a.Body), &p)
 	return strings.TrimPrefix(p.Type, problemBase)
 }
 
-// wireClients are clients of several languages. Each sends its requests one after the other,
-// to a server of its own, and says how it answers each. Go's need no program that may not be installed.
+// wireClients are clients in several languages. Each sends its requests one after the other to its
+// own server, and reports each answer. Only Go's client needs no program that may be missing.
 var wireClients = map[string]func(t *testing.T, url string, requests []wireRequest) []wireAnswer{
 	"Go's net/http": byGo(func(p *http.Protocols) { p.SetHTTP1(true) }),
 	"Go's with h2c": byGo(func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) }),
@@ -78,14 +78,14 @@ func wireServer(t *testing.T) (*shop, string) {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	}))
-	// A refusal may come before the body was read. A client may take an HTTP/2 stream that ends so for a
-	// failure, now and then.
+	// A refusal may be sent before the body was read. A client sometimes reports an HTTP/2 stream
+	// that ends in this way as a failure.
 	reading := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := r.Body
 		handler.ServeHTTP(w, r)
 		_, _ = io.Copy(io.Discard, body)
 	})
-	srv := httptest.NewUnstartedServer(reading) // no mux, which would clean paths
+	srv := httptest.NewUnstartedServer(reading) // without a mux, which would clean paths
 	srv.Config.Protocols = new(http.Protocols)
 	srv.Config.Protocols.SetHTTP1(true)
 	srv.Config.Protocols.SetUnencryptedHTTP2(true)
@@ -121,7 +121,7 @@ func (r wireRequest) goRequest(t *testing.T, url string) *http.Request {
 	require.NoError(t, err)
 	req.Host = r.Host
 	for _, h := range r.Headers {
-		req.Header[h[0]] = append(req.Header[h[0]], h[1]) // with the name as it is spelled
+		req.Header[h[0]] = append(req.Header[h[0]], h[1]) // keeps the spelling of the name
 	}
 	if r.Framing == chunked || r.Framing == inPieces {
 		req.ContentLength, req.TransferEncoding = -1, []string{"chunked"}
@@ -159,7 +159,7 @@ func byNode(t *testing.T, client, url string, requests []wireRequest) (answers [
 	return answers
 }
 
-// keyed adds what every request has.
+// keyed adds the headers that every request has.
 func (r wireRequest) keyed(key ...string) wireRequest {
 	headers := [][2]string{{"Authorization", "Bearer acme"}}
 	for _, line := range key {

@@ -1,6 +1,6 @@
-// Package httpdedup lets HTTP handlers run once for each Idempotency-Key, with
-// package dedup: the handler's writes and its answer are one Postgres transaction,
-// and whoever sends the request again gets that answer.
+// Package httpdedup runs an HTTP handler once for each Idempotency-Key, with package dedup. The
+// handler's writes and its answer are one Postgres transaction. A request that is sent again gets
+// the first answer.
 //
 //	m, err := httpdedup.New(d, httpdedup.Options{Scope: account})
 //	mux.Handle("POST /orders", authenticated(m.Wrap("create_order", http.HandlerFunc(createOrder))))
@@ -11,12 +11,11 @@
 //		// write through tx, then answer through w
 //	}
 //
-// It follows version 07 of the IETF's draft "The Idempotency-Key HTTP Header Field",
-// which expired in April 2026. It does not claim to conform: a bare key is taken
-// beside a quoted one. [StripeOptions] and [ACPOptions] follow Stripe's rules and those of the
-// Agentic Commerce Protocol.
+// It follows version 07 of the IETF draft "The Idempotency-Key HTTP Header Field", which expired in
+// April 2026. It does not claim to conform: it accepts a bare key as well as a quoted one.
+// [StripeOptions] and [ACPOptions] follow the rules of Stripe and of the Agentic Commerce Protocol.
 //
-// # What becomes of an answer
+// # The fate of an answer
 //
 //	the handler's answer     its writes     the answer                replayed
 //	below 400                committed      sent after the commit     yes
@@ -25,76 +24,75 @@
 //	5xx                      rolled back    sent                      no: a retry runs again
 //	a panic                  rolled back    none, it is raised again  no: a retry runs again
 //
-// A replay has the status, the body byte for byte, the headers that
-// [Options].Headers names, and "Idempotency-Replayed: true". The first answer has
-// all headers of the handler, Set-Cookie too, and not that one. Both say until when the
-// answer is kept, by the database's clock, in "Dedup-Kept-Until: Tue, 24 Nov 2026 12:00:00
-// GMT": a header of this package's own, as no standard has one.
+// A replay has the status, the exact bytes of the body, the headers in [Options].Headers, and
+// "Idempotency-Replayed: true". The first answer has all the handler's headers, Set-Cookie too,
+// without that mark. Both have "Dedup-Kept-Until: Tue, 24 Nov 2026 12:00:00 GMT": the time, by the
+// database's clock, until which the answer is kept. The header is this package's own, because no
+// standard has one.
 //
-// A handler that answers with an error because one of its statements failed runs
-// again if the fault may pass, such as a deadlock; see [dedup.IsTransient].
+// A handler that answers with an error because a statement failed runs again if the fault may pass,
+// such as a deadlock; see [dedup.IsTransient].
 //
-// # What a request is
+// # When two requests are the same
 //
-// The same key must come with the same request: method, host, path, query, and body
-// with its Content-Type and Content-Encoding. JSON counts by value, other bodies by
-// their bytes, and no other header counts. Another request under the key is answered
-// with 422, which names what differs. [Options].AnyHost leaves the host out. The file
-// requests.md has sixty pairs of requests, and says of each why. The key belongs to scope and
-// tool: other clients and other tools have theirs.
+// A repeat of a key must be the same request: the same method, host, path, query, and body with its
+// Content-Type and Content-Encoding. A JSON body is compared by its value, any other by its bytes.
+// No other header is compared. A different request is answered with 422, which names the
+// differences. [Options].AnyHost leaves the host out. The file requests.md explains sixty pairs of
+// requests. A key belongs to its scope and tool: other clients and other tools have keys of their
+// own.
 //
-// An agent that cannot make keys sends Agent-Turn: "conversation 17"; turn=4. That is the
-// session, and the number of the model's message in it, from 1. A request without a key, or with one
-// that is empty, null, None or the tool's name, then has the [dedup.KeyFromToolCallArgs] of session, turn,
-// tool and what it asks for, without the host. Two equal calls of one message are one here.
+// An agent that cannot make keys sends Agent-Turn: "conversation 17"; turn=4. It has the session,
+// and the number of the model's message in the session, from 1. It makes the key if the request's
+// key is missing, empty, null, None or the tool's name: the [dedup.KeyFromToolCallArgs] of session,
+// turn, tool and the request without its host. Two equal calls of one message are then one call.
 //
-// # What it answers by itself
+// # The middleware's own answers
 //
-// Problem JSON (RFC 9457), whose type is the address of a heading in the file problems.md, such as
-// in-flight. The file says when each comes, with which status, and whether to send the request
-// again. Nothing has run or is stored where the status is 400, 403 or 413. None of them
-// repeats a key or a value of the request.
+// The middleware's own answers are problem JSON (RFC 9457). The type is the address of a heading in
+// the file problems.md, such as in-flight. The file lists when each comes, with which status, and
+// whether to send the request again. After 400, 403 and 413 nothing ran and nothing is stored. No
+// problem repeats a key or a value of the request.
 //
-// # Effects outside of the database
+// # Effects outside the database
 //
-// A handler's writes are one transaction with its answer; a payment elsewhere is not.
-// [Middleware.Tool] serves the external tools of a registry, which find out what became of calls that
-// were cut off. A call that has no answer yet is answered with 202.
+// A handler's writes are one transaction with its answer; a payment to a provider is not.
+// [Middleware.Tool] serves the external tools of a registry, which find out the outcome of calls
+// that were cut off. A call without an answer yet gets 202.
 //
 // # Tools
 //
-// [Middleware.Tool] serves any tool of a registry: the body is the tool's arguments and the answer its
-// result. Such a call is the same one through every door of the registry.
+// [Middleware.Tool] serves any tool of a registry: the body has the tool's arguments, and the
+// answer is its result. The call is the same call through every door of the registry.
 //
 // # The order of layers
 //
-// Authentication and authorization belong around the middleware: a replay is sent
-// without the handler, and so without any layer inside.
+// Put authentication and authorization around the middleware: a replay does not run the handler,
+// nor any layer inside.
 //
-// Layers that set headers for every answer (CORS, tracing), limit bodies, decompress
-// them or compress answers belong around it too. What reads bodies or parses forms
-// belongs inside.
+// Also put around it the layers that set headers on every answer (CORS, tracing), limit or
+// decompress bodies, or compress answers. Put layers that read bodies or parse forms inside.
 //
-// Inside, requests say Accept-Encoding: identity. An answer is replayed to requests
-// that may accept other encodings than the first one, so a layer inside must not
-// encode it. What the handler chooses by other headers, such as Accept-Language, is
-// replayed as the first request got it.
+// Inside, requests have Accept-Encoding: identity. An answer is replayed to requests that may
+// accept other encodings than the first, so an inner layer must not encode it. If the handler
+// chooses its answer by another header, such as Accept-Language, a replay is the choice of the
+// first request.
 //
-// A body that somebody has read before the middleware cannot be compared, and is answered with 500. It
-// is found out where a form was parsed, where the body is closed, and where fewer bytes are left than
-// Content-Length says: a layer that decompresses a body sets r.ContentLength to -1. It cannot be found out of
-// a body without Content-Length (chunks, HTTP/2) that a layer has read and not closed, and of the beginning of
-// one that it has replaced: then two requests that differ in what was read are one under the same key.
+// A body that an outer layer has read cannot be compared, and gets 500. The middleware detects it
+// if a form was parsed, if the body is closed, and if fewer bytes are left than Content-Length. So
+// a layer that decompresses a body sets r.ContentLength to -1. It cannot detect that a layer read a
+// body without Content-Length (chunks, HTTP/2) and did not close it, nor that a layer read the
+// beginning of a body that it replaced. Two requests that differ in that part are then one under
+// the same key.
 //
-// # What it refuses
+// # Unsupported answers
 //
-// Nothing is sent before the commit, so the handler's ResponseWriter is no
-// http.Flusher, http.Hijacker, http.Pusher or io.ReaderFrom, and
-// http.ResponseController answers http.ErrNotSupported. Informational answers
-// (1xx), trailers, and bodies of more than half of
-// dedup's Options.MaxResultBytes roll back, and are answered with 500; OnError is told a *[dedup.InvalidError]. Serve streams, upgrades and
-// large downloads outside of the middleware.
+// Nothing is sent before the commit. So the handler's ResponseWriter is not an http.Flusher,
+// http.Hijacker, http.Pusher or io.ReaderFrom, and http.ResponseController returns
+// http.ErrNotSupported. Informational answers (1xx), trailers, and bodies larger than half of
+// dedup's Options.MaxResultBytes are rolled back and answered with 500; OnError gets a
+// *[dedup.InvalidError]. Serve streams, upgrades and large downloads outside the middleware.
 //
-// http.TimeoutHandler belongs around it, not inside: there it would answer while the
-// handler still uses the transaction.
+// Put http.TimeoutHandler around the middleware. Inside it would answer while the handler still
+// uses the transaction.
 package httpdedup

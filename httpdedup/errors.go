@@ -8,27 +8,25 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// What Options.OnError is told of routes, bodies, answers and records that cannot be guarded. The
-// client is answered with 500.
+// Errors for Options.OnError. The client gets 500.
 var (
 	errToolUnnamed = &dedup.InvalidError{What: "option", Field: "Tool", Reason: "names no tool for this route: give a name to Wrap, set Options.Tool, or stand behind the router, where r.Pattern is known"}
-	errBodyRead    = &dedup.InvalidError{What: "call", Field: "Body", Reason: "was read before the middleware: put what parses forms or bodies behind it, or give the request its body back; a layer that changes its length sets ContentLength to -1"}
+	errBodyRead    = &dedup.InvalidError{What: "call", Field: "Body", Reason: "was read before the middleware: put layers that parse forms or bodies behind it, or give the request its body back; a layer that changes its length sets ContentLength to -1"}
 )
 
-// errRunOnce ends a call whose handler would have to run again although the
-// router behind the middleware may only see a request once.
+// errRunOnce ends a call whose handler would have to run again, if the middleware stands before a
+// router, which can route a request only once.
 var errRunOnce = errors.New("httpdedup: not run again: the middleware stands before the router")
 
-// ScopeError is an error of Options.Scope that says how to answer. Wrapped or
-// not, only Status and Challenge reach the client.
+// ScopeError is an error of Options.Scope that sets the answer. It may be wrapped. Only Status and
+// Challenge reach the client.
 type ScopeError struct {
-	// Status is the answer's, from 400 to 599. Default 403; 401 asks the client to
-	// log in, 503 says that nobody could be asked who it is.
+	// Status is the answer's status, from 400 to 599. Use 401 to make the client log in, and 503 if
+	// the identity service is down. Default: 403.
 	Status int
-	// Challenge is sent as WWW-Authenticate, which a 401 must have, such as
-	// `Bearer realm="shop"`.
+	// Challenge is sent as WWW-Authenticate, such as `Bearer realm="shop"`. A 401 must have it.
 	Challenge string
-	// Err is the reason, for those who read logs.
+	// Err is the reason, for the log.
 	Err error
 }
 
@@ -40,7 +38,7 @@ func (e *ScopeError) Error() string {
 	return fmt.Sprintf("httpdedup: no scope, answered with %d: %v", e.status(), e.Err)
 }
 
-// Unwrap returns the reason.
+// Unwrap returns Err.
 func (e *ScopeError) Unwrap() error { return e.Err }
 
 func (e *ScopeError) status() int {

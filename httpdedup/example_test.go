@@ -16,8 +16,8 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// A client that lost its answer sends the request again, with the same key. Who it is
-// is found out around the middleware, so that nobody else gets the answer.
+// A client that lost its answer repeats the request with the same key. The authentication is around
+// the middleware, so that no other client gets the answer.
 func ExampleMiddleware() {
 	pool, done := pgtest.Example(`CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY, item text)`)
 	defer done()
@@ -30,17 +30,17 @@ func ExampleMiddleware() {
 	createOrder := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var order struct{ Item string }
 		if err := json.NewDecoder(r.Body).Decode(&order); err != nil {
-			http.Error(w, "send an item", http.StatusBadRequest) // rolls back, and is not kept
+			http.Error(w, "send an item", http.StatusBadRequest) // rolls back, and is not stored
 			return
 		}
 		tx, _ := httpdedup.Tx(r.Context())
 		var id int
 		if err := tx.QueryRow(r.Context(), `INSERT INTO orders (item) VALUES ($1) RETURNING id`, order.Item).Scan(&id); err != nil {
-			http.Error(w, "no order", http.StatusInternalServerError) // likewise
+			http.Error(w, "no order", http.StatusInternalServerError) // the same
 			return
 		}
 		w.Header().Set("Location", fmt.Sprintf("/orders/%d", id))
-		w.WriteHeader(http.StatusCreated) // sent once it is committed
+		w.WriteHeader(http.StatusCreated) // sent after the commit
 	})
 	mux.Handle("POST /orders", authenticatedByPassword(m.Wrap("create_order", createOrder)))
 	mux.Handle("GET /operations/{tool}/{key}", authenticatedByPassword(m.Operations()))
@@ -58,7 +58,7 @@ func ExampleMiddleware() {
 	// 400 An Idempotency-Key is required:
 }
 
-// An answer of 4xx that a retry must not change is marked as final.
+// A 4xx that a retry must not change is marked as final.
 func ExampleFinal() {
 	pool, done := pgtest.Example(`CREATE TABLE charges (cents int)`)
 	defer done()
@@ -81,7 +81,7 @@ func ExampleFinal() {
 	// 402  replayed: true
 }
 
-// Who is asked what became of a request without sending it again.
+// A client asks for the state of a request without repeating it.
 func ExampleMiddleware_Operations() {
 	pool, done := pgtest.Example()
 	defer done()
@@ -117,8 +117,8 @@ func ExampleMiddleware_Operations() {
 
 type accountKey struct{}
 
-// authenticatedByPassword is the examples' authentication. It puts the account into
-// the request's context.
+// authenticatedByPassword is the examples' authentication. It puts the account into the request's
+// context.
 func authenticatedByPassword(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, password, ok := r.BasicAuth()
@@ -131,7 +131,7 @@ func authenticatedByPassword(next http.Handler) http.Handler {
 	})
 }
 
-// account is the examples' scope: what the authentication has found out.
+// account is the examples' scope: the authenticated account.
 func account(r *http.Request) (string, error) {
 	name, ok := r.Context().Value(accountKey{}).(string)
 	if !ok {
@@ -153,7 +153,7 @@ func answer(h http.Handler, method, path, key, body string) *http.Response {
 	return w.Result()
 }
 
-// send tells the answer to a request on one line.
+// send returns the answer to a request as one line.
 func send(h http.Handler, method, path, key, body string) string {
 	res := answer(h, method, path, key, body)
 	text, err := io.ReadAll(res.Body)

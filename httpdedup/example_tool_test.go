@@ -14,8 +14,8 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// A mail cannot be looked up. Where the answer to one is lost, the client is told that nobody
-// knows yet, as often as it asks; nothing is sent again.
+// The provider cannot look up a mail. If the answer to one is lost, the client is told each time
+// that the outcome is unknown; nothing is sent again.
 func ExampleMiddleware_Tool() {
 	pool, done := pgtest.Example()
 	defer done()

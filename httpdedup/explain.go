@@ -11,13 +11,14 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// explain makes of any error of a call what the client is told. The error itself is only told to
-// OnError, where that is more.
+// explain turns an error of a call into the problem that the client gets. OnError gets the error
+// itself if the problem hides a fault of the server.
 func (m *Middleware) explain(r *http.Request, inv tool.Invocation, err error) *refusal {
 	return m.explainIn(m.words(), r, inv, inv.Tool, err)
 }
 
-// explainIn is explain in words that the tool's clients know. Its records are of the name recorded.
+// explainIn is explain with other words for the client. recorded is the name that the tool's
+// records have.
 func (m *Middleware) explainIn(words door.Words, r *http.Request, inv tool.Invocation, recorded string, err error) *refusal {
 	report := func(err error) {
 		m.opts.OnError(r.WithContext(context.WithValue(r.Context(), door.InvocationKey{}, inv)), err)
@@ -28,7 +29,7 @@ func (m *Middleware) explainIn(words door.Words, r *http.Request, inv tool.Invoc
 	case errors.As(err, &ready):
 		return ready
 	case errors.As(err, &scope):
-		refused := refuse(kindNoScope, "Nobody could be told on whose behalf the request comes. Send it with valid credentials.")
+		refused := refuse(kindNoScope, "The caller of the request could not be identified. Send it with valid credentials.")
 		if refused.Status = scope.status(); refused.Status >= http.StatusInternalServerError {
 			report(scope)
 		}
@@ -47,7 +48,7 @@ func (m *Middleware) explainIn(words door.Words, r *http.Request, inv tool.Invoc
 	case door.Expired, door.ArgumentsInvalid:
 	case door.Refused:
 		refused.Detail, refused.Code = f.Refusal.Message, f.Refusal.Code
-	case door.KeyRequired, door.KeyInvalid: // of the arguments: keyOf has found none at fault
+	case door.KeyRequired, door.KeyInvalid: // of the arguments: keyOf has checked the header
 		return refuse(kindInvalidBody, words.Text(f))
 	case door.InFlight, door.OutcomeUnknown, door.Unavailable, door.Timeout:
 		return m.later(words, f.Code)
@@ -58,7 +59,7 @@ func (m *Middleware) explainIn(words door.Words, r *http.Request, inv tool.Invoc
 	return refused
 }
 
-// words are those that clients of HTTP know.
+// words are the words that HTTP clients know.
 func (m *Middleware) words() door.Words {
 	return door.Words{
 		Arguments: "contents", Same: "with the same Idempotency-Key and the same contents",
@@ -66,16 +67,16 @@ func (m *Middleware) words() door.Words {
 	}
 }
 
-// later asks the client to come again.
+// later returns a problem with Retry-After.
 func (m *Middleware) later(words door.Words, code door.Code) *refusal {
 	return refuse(kinds[code], words.Text(door.Failure{Code: code})).
 		with("Retry-After", strconv.Itoa(door.Seconds(m.opts.RetryAfter)))
 }
 
-// invalidBody passes on why a JSON body cannot be compared. It names positions, and never what
-// stands there.
+// invalidBody explains why a JSON body cannot be compared. It gives positions, never the text
+// there.
 func invalidBody(err error) *refusal {
 	invalid := new(dedup.InvalidError)
 	errors.As(err, &invalid)
-	return refuse(kindInvalidBody, "The body is no JSON that can be told from other JSON: its contents "+invalid.Reason+".")
+	return refuse(kindInvalidBody, "The body is not JSON that can be compared: its contents "+invalid.Reason+".")
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// TestExplain holds what a client is told of every error, whatever made it. What errors mean is
-// held by TestFailureOf of internal/door.
+// TestExplain checks the answer to every error of a call. TestFailureOf of internal/door checks how
+// errors are classified.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -24,8 +24,8 @@ func TestExplain(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		kind  Problem
-		later bool // Retry-After is sent
-		told  bool // to OnError
+		later bool // the answer has Retry-After
+		told  bool // OnError gets the error
 	}{
 		"Refusal":        {refuse(kindInvalidKey, "no"), kindInvalidKey, false, false},
 		"Reused":         {&dedup.Error{Answer: dedup.ErrKeyReused, Tool: "pay", FirstAt: at, Changed: []string{"body.a"}}, kindKeyReused, false, false},

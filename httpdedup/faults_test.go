@@ -26,8 +26,9 @@ func fail(w http.ResponseWriter, r *http.Request, statement string) {
 
 func raise(state string) string { return `DO $$ BEGIN RAISE SQLSTATE '` + state + `'; END $$` }
 
-// An answer of 500 or a final one that follows a failed statement says no more than that. The handler runs again
-// where the fault may pass, and the client does not learn of it. Otherwise the answer is the handler's.
+// A 500 or a final answer after a failed statement only reports that statement. If the fault may
+// pass, the handler runs again and the client does not notice. Otherwise the client gets the
+// handler's answer.
 func TestFailedStatement(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
@@ -70,7 +71,7 @@ func TestFailedStatement(t *testing.T) {
 	}
 }
 
-// A record that another door has made under the same name holds no HTTP answer.
+// A record that another door wrote under the same name is not an HTTP answer.
 func TestStrangeRecord(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
@@ -84,8 +85,8 @@ func TestStrangeRecord(t *testing.T) {
 	require.ErrorContains(t, errors.Join(s.told()...), "is no HTTP answer")
 }
 
-// JSON just below dedup's limit is beyond it once its members are arguments.
-// TestLongBodyAtTheLimit sends bodies of as many bytes as are taken.
+// TestLongBodyAtTheLimit sends bodies of the maximum size. JSON just below dedup's limit exceeds it
+// when its members become arguments.
 func TestLongBodyAtTheLimit(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{MaxBody: 2 * dedup.MaxArgsSize})

@@ -19,11 +19,10 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// FuzzRequest sends whatever net/http reads as a request, twice, through the
-// middleware to a handler that stores one row, in front of a real database. What it
-// holds: every answer is a documented one, a refused request leaves nothing behind,
-// one that ran has left one row and one record, and the second answer is the
-// first one's.
+// FuzzRequest sends anything that net/http reads as a request, twice, through the middleware to a
+// handler that stores one row, with a real database. Every answer must be a documented one. A
+// refused request must leave nothing. A request that ran must leave one row and one record. The
+// second answer must equal the first.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range malformedRequests() {
 		f.Add([]byte(seed.wire()))
@@ -53,12 +52,12 @@ func FuzzRequest(f *testing.F) {
 		told = nil
 		first, safe, ok := through(t, h, wire)
 		if !ok {
-			return // net/http refuses it by itself
+			return // net/http refuses it
 		}
 		var orders, records int
 		require.NoError(t, pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM tool_dedup)`).Scan(&orders, &records))
 		require.False(t, first.replayed())
-		// A scope that dedup does not take is the one fault of a server here.
+		// A scope that dedup refuses is the only server fault here.
 		if told != nil {
 			var invalid *dedup.InvalidError
 			require.ErrorAs(t, told, &invalid)
@@ -86,8 +85,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// through sends a request as it goes over the wire through a handler. safe tells of
-// a method that only reads.
+// through sends the bytes of a request through a handler. safe reports that the method only reads.
 func through(t *testing.T, h http.Handler, wire []byte) (got reply, safe, ok bool) {
 	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(wire)))
 	if err != nil {
@@ -99,7 +97,7 @@ func through(t *testing.T, h http.Handler, wire []byte) (got reply, safe, ok boo
 	return reply{w.Code, w.Header(), w.Body.String()}, safe, true
 }
 
-// fuzzHandler answers as the query asks, with what it has read.
+// fuzzHandler answers as the query asks, with the request that it read.
 func fuzzHandler(w http.ResponseWriter, r *http.Request) {
 	tx, ok := httpdedup.Tx(r.Context())
 	if !ok {

@@ -10,12 +10,11 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// keptHeader says until when an answer is kept. It is this package's own.
+// keptHeader tells until when an answer is kept. It is this package's own header.
 const keptHeader = "Dedup-Kept-Until"
 
-// keyOf returns the key of a call of a tool, and the turn, which makes the key where that is
-// empty. Both may be empty if the key is optional. A turn that cannot be read does no harm
-// beside a key.
+// keyOf returns the key of a call of a tool, or, if the key is unusable, the turn that makes the
+// key. If the key is optional both may be empty. A malformed turn is ignored if there is a key.
 func keyOf(header http.Header, tool string, optional bool) (key string, turn door.Turn, err error) {
 	lines := header[door.KeyHeader]
 	if key, err = parseKey(lines); err != nil {
@@ -31,9 +30,8 @@ func keyOf(header http.Header, tool string, optional bool) (key string, turn doo
 	return "", turn, err
 }
 
-// parseKey reads the Idempotency-Key of a request from all its header lines, by
-// door.ReadHeader. It is empty where the header is, and where there is none. Parameters mean
-// nothing yet, and are ignored.
+// parseKey reads the Idempotency-Key from all its header lines, with door.ReadHeader. The key is
+// empty if the header is missing or empty. Parameters have no meaning yet and are ignored.
 func parseKey(lines []string) (string, error) {
 	switch {
 	case len(lines) == 0:
@@ -45,13 +43,13 @@ func parseKey(lines []string) (string, error) {
 	switch {
 	case problem != "":
 		return "", invalidKey("%s", problem)
-	case len(key) > door.MaxKey: // dedup says so too, when the body was read
+	case len(key) > door.MaxKey: // dedup checks it too, but only after the body was read
 		return "", invalidKey("is %d bytes long, and %d is the most; send its hash", len(key), door.MaxKey)
 	}
 	return key, nil
 }
 
-// noKey refuses a request for want of a key. lines are what its header has.
+// noKey refuses a request without a usable key. lines are the lines of its header.
 func noKey(lines []string, key string) error {
 	switch {
 	case len(lines) == 0:
@@ -63,9 +61,9 @@ func noKey(lines []string, key string) error {
 	}
 }
 
-// parseTurn reads the Agent-Turn of a request from all its header lines, the zero one if there
-// is none: the session as a string, and the number of the model's message in it as the
-// parameter turn, from 1.
+// parseTurn reads the Agent-Turn from all its header lines: the session as a string, and the number
+// of the model's message in it, from 1, as the parameter turn. It returns the zero Turn without the
+// header.
 func parseTurn(lines []string) (door.Turn, error) {
 	if len(lines) == 0 {
 		return door.Turn{}, nil
@@ -74,7 +72,7 @@ func parseTurn(lines []string) (door.Turn, error) {
 	t := door.Turn{Session: session}
 	for param := range strings.SplitSeq(params, ";") {
 		if name, value, _ := strings.Cut(strings.TrimSpace(param), "="); name == "turn" {
-			t.Number, _ = strconv.Atoi(value) // 0 is no turn
+			t.Number, _ = strconv.Atoi(value) // 0 is not a turn
 		}
 	}
 	if problem != "" || len(lines) > 1 || !t.Valid() {

@@ -17,19 +17,19 @@ import (
 
 var longKey = strings.Repeat("k", 256)
 
-// canary stands in keys and bodies wherever one can, to be found where it leaks.
+// canary is in keys and bodies, so that a leak can be found.
 const canary = "Zanzibar"
 
-// malformed is a request that is refused, as it goes over the wire. What is empty
-// is as in a sound request; a header of "-" is left out.
+// malformed is a request that is refused, in its bytes. An empty field means the valid value; a
+// header "-" is left out.
 type malformed struct {
-	what                           string // of the request, in an error of the test
+	what                           string // names the request in a failure
 	method, target, auth, key, typ string
 	more                           string // further header lines
 	body                           string
 	length                         string // Content-Length, or another header that frames the body
 	status                         int
-	problem                        string // "" where net/http refuses by itself
+	problem                        string // "" if net/http refuses the request
 }
 
 func (m malformed) wire() string {
@@ -136,7 +136,7 @@ func TestMalformedRequests(t *testing.T) {
 	require.Empty(t, s.told())
 }
 
-// raw sends bytes over a connection, ends its half of it, and reads the answer.
+// raw sends bytes over a connection, closes its writing side, and reads the answer.
 func (s *shop) raw(t testing.TB, wire string) reply {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.srv.Listener.Addr().String())
@@ -153,7 +153,7 @@ func (s *shop) raw(t testing.TB, wire string) reply {
 	return reply{res.StatusCode, res.Header, string(body)}
 }
 
-// The document explains every problem.
+// problems.md explains every problem.
 func TestProblemsDocument(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("problems.md")

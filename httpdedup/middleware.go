@@ -18,18 +18,18 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// Middleware guards handlers. It is safe for concurrent use; make one and wrap
-// every handler that writes with it.
+// Middleware guards handlers. It is safe for concurrent use. Make one, and wrap every handler that
+// writes.
 type Middleware struct {
 	d    *dedup.Deduper
 	opts Options
-	// most is how many bytes the body of an answer may have. Whatever bytes it is made of, its JSON
-	// has no more than twice as many.
+	// most is the largest body of an answer, in bytes. The stored JSON is at most twice as long,
+	// whatever the bytes.
 	most int
 }
 
-// New returns a Middleware that keeps its answers with d. It sends nothing. The error is a
-// *dedup.InvalidError, whose Field is the option, or "d".
+// New returns a Middleware that stores its answers with d. It does not use the database. The error
+// is a *dedup.InvalidError whose Field is the option, or "d".
 func New(d *dedup.Deduper, opts Options) (*Middleware, error) {
 	resolved, err := opts.resolve()
 	if err != nil {
@@ -44,26 +44,25 @@ func New(d *dedup.Deduper, opts Options) (*Middleware, error) {
 	return &Middleware{d: d, opts: resolved, most: d.Options().MaxResultBytes / 2}, nil
 }
 
-// Wrap returns a handler that runs h once for each Idempotency-Key, in a
-// transaction that h finds with [Tx], and answers every later request with the
-// first one's answer. The package documentation says which answers are kept, and
-// what else requests are answered with.
+// Wrap returns a handler that runs h once for each Idempotency-Key, in a transaction that h gets
+// from [Tx]. Every later request with the key gets the first answer. The package documentation
+// lists the answers that are kept, and the middleware's own answers.
 //
-// tool is the stable name of what h does; "" takes Options.Tool's. h must answer
-// through its ResponseWriter before it returns, and may run more than once for one
-// request, with all runs but one rolled back.
+// tool is the stable name of h's action; with "" Options.Tool names it. h must answer through its
+// ResponseWriter before it returns. It may run more than once for one request; all runs but one are
+// rolled back.
 //
-// GET, HEAD, OPTIONS, TRACE and QUERY are passed on to h as they are, with no key and no
-// transaction. Any other method needs a key, those that are idempotent by
-// themselves too: a PUT that is sent again late would undo what came after it.
+// GET, HEAD, OPTIONS, TRACE and QUERY go to h unchanged, without a key and a transaction. Every
+// other method needs a key, PUT and DELETE too: a late repeat of a PUT would undo later writes.
 //
-// A panic of h is raised again after the rollback, and nothing is answered. A h of
-// nil and a name that dedup would not take panic at once.
+// If h panics, the transaction is rolled back and the panic raised again, without an answer. Wrap
+// panics if h is nil or dedup does not accept the name.
 //
-// Behind a router it stands inside, where the pattern is known. Before one, as chi's Use has it,
-// Options.Tool has to name the tools, and a fault of the database for which h would run again is
-// answered with 503: a router sees a request once. That is so where r.Pattern is empty, or ends in
-// a slash, a star or a wildcard with dots, for a subtree.
+// Put the middleware inside the router, where the pattern is known. If it stands before the router,
+// as with chi's Use, Options.Tool must name the tools. Then h cannot run again after a fault of the
+// database, because a router routes a request once, and the client gets 503. The middleware assumes
+// this if r.Pattern is empty, or ends in a slash, a star or a wildcard with dots, which stands for
+// a subtree.
 func (m *Middleware) Wrap(tool string, h http.Handler) http.Handler {
 	if h == nil {
 		panic("httpdedup: Wrap of a nil handler")
@@ -87,9 +86,9 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, tool string, 
 	}
 	j := &job{m: m, r: r, next: next, inv: inv, body: body, outer: w.Header()}
 	result, err := dedup.Do(r.Context(), m.d, call, j.effect)
-	if j.left != nil && abortedForGood(err) { // the handler has told of the failed statement
+	if j.left != nil && abortedForGood(err) { // the handler's error answer may report the failed statement
 		err = j.left
-		if j.last.kept() { // where a twin has been answered since, that is the answer
+		if j.last.kept() { // if a twin was answered in between, its answer is used
 			result, err = dedup.Do(r.Context(), m.d, call, func(context.Context, pgx.Tx) (json.RawMessage, error) { return nil, j.left })
 		}
 	}
@@ -98,22 +97,22 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, tool string, 
 	}
 }
 
-// invocationOf is a call as tool.InvocationOf returns it.
+// invocationOf returns a call as tool.InvocationOf returns it.
 func invocationOf(call dedup.Call, turn door.Turn, body []byte) tool.Invocation {
 	return tool.Invocation{
 		Scope: call.Scope, Tool: call.Tool, Key: call.Key, Session: turn.Session, Turn: turn.Number, Args: body, MaxWait: call.MaxWait,
 	}
 }
 
-// echo sends the key back as it came, if Options.EchoKey says so.
+// echo returns the key to the client as it came, if Options.EchoKey is set.
 func (m *Middleware) echo(w http.ResponseWriter, r *http.Request) {
 	if lines := r.Header[door.KeyHeader]; m.opts.EchoKey && len(lines) == 1 {
 		w.Header()[door.KeyHeader] = slices.Clone(lines)
 	}
 }
 
-// admit makes a call of a request, or says why there is none. Who asks comes
-// first: whoever may not is told nothing else.
+// admit makes a call of a request, or returns why it cannot. It determines the scope first: a
+// client without one learns nothing else.
 func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) (call dedup.Call, turn door.Turn, body []byte, err error) {
 	m.echo(w, r)
 	call = dedup.Call{Tool: tool, Retention: m.opts.Retention, MaxWait: m.opts.MaxWait}
@@ -132,7 +131,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) 
 	if body, err = readBody(w, r, m.opts.MaxBody); err != nil {
 		return call, turn, nil, err
 	}
-	if call.Key == "" { // the host is only compared: a retry under another name of the service meets the record
+	if call.Key == "" { // without the host: a retry under another name of the service must find the record
 		var asks json.RawMessage
 		if asks, err = requestArgs(r, body, false); err == nil {
 			call.Key, err = turn.Key(call.Tool, asks)
@@ -144,7 +143,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) 
 	return call, turn, body, err
 }
 
-// scope asks on whose behalf a request comes.
+// scope returns the scope of a request.
 func (m *Middleware) scope(r *http.Request) (string, error) {
 	scope, err := door.Scope(m.opts.Scope(r))
 	var typed *ScopeError
@@ -154,10 +153,9 @@ func (m *Middleware) scope(r *http.Request) (string, error) {
 	return scope, err
 }
 
-// answer sends the call's answer. It returns the error of a call that has none. A handler's answer
-// that is not stored is sent where dedup passes its error on untouched. Anything around that error says that
-// more is to be known than the handler knew: whether a twin or an earlier try was
-// committed.
+// answer sends the call's answer, or returns the call's error. dedup returns a handler's answer
+// that is not stored as its *failedAnswer, unwrapped. A wrapped one says more than the handler
+// knew: a twin or an earlier try may have been committed.
 func (m *Middleware) answer(w http.ResponseWriter, j *job, result dedup.Result[json.RawMessage], err error) error {
 	text := result.Value
 	var refused *dedup.RefusedError
@@ -165,14 +163,14 @@ func (m *Middleware) answer(w http.ResponseWriter, j *job, result dedup.Result[j
 		text, err = refused.Details, nil
 	}
 	if _, discarded := err.(*failedAnswer); discarded {
-		m.first(w, j.last, time.Time{})
+		m.sendFirst(w, j.last, time.Time{})
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if !result.Replayed {
-		m.first(w, j.last, result.ExpiresAt)
+		m.sendFirst(w, j.last, result.ExpiresAt)
 		return nil
 	}
 	a, err := readAnswer(text)
@@ -180,16 +178,16 @@ func (m *Middleware) answer(w http.ResponseWriter, j *job, result dedup.Result[j
 		return err
 	}
 	if result.Recovered && j.gave(a) {
-		m.first(w, j.last, result.ExpiresAt)
+		m.sendFirst(w, j.last, result.ExpiresAt)
 	} else {
 		m.replay(w, a, !result.Recovered, result.ExpiresAt)
 	}
 	return nil
 }
 
-// gave reports whether a stored answer is the one that the handler gave in this
-// request, so that it may have all its headers. After two runs nobody knows which of
-// them was committed, and what else the other has told.
+// gave reports whether a stored answer is the one that the handler gave in this request, so that
+// all its headers can be sent. If the handler ran twice, it is unknown which run was committed, and
+// with which headers.
 func (j *job) gave(a answer) bool {
 	own, err := readAnswer(j.last.text)
 	return err == nil && j.runs == 1 && reflect.DeepEqual(own, a)

@@ -11,19 +11,20 @@ import (
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
-// Methods that only read are passed on as they are. TestMalformedRequests has others without a key.
+// Requests with a safe method are passed on unchanged. TestMalformedRequests has other methods
+// without a key.
 func TestSafeMethods(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
 	s.handle("/orders", "create_order", func(w http.ResponseWriter, r *http.Request) {
 		_, inside := httpdedup.Tx(r.Context())
-		httpdedup.Final(r.Context()) // means nothing here
+		httpdedup.Final(r.Context()) // has no effect here
 		w.Header().Set("X-Inside", fmt.Sprint(inside))
 		w.(http.Flusher).Flush()
 	})
 	for _, method := range []string{"GET", "HEAD", "OPTIONS", "TRACE", "QUERY"} {
 		for _, key := range []string{"", "k1"} {
-			r, err := http.NewRequestWithContext(t.Context(), method, s.srv.URL+"/orders", nil) // of nobody
+			r, err := http.NewRequestWithContext(t.Context(), method, s.srv.URL+"/orders", nil) // without a tenant
 			require.NoError(t, err)
 			r.Header.Set("Idempotency-Key", key)
 			got, err := s.send(r)
@@ -35,7 +36,7 @@ func TestSafeMethods(t *testing.T) {
 	require.Zero(t, s.count(t, "tool_dedup"))
 }
 
-// Without a name a route is refused, so that no path becomes a tool of its own.
+// A route without a name is refused, so that no path becomes a tool.
 func TestToolNames(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
@@ -65,7 +66,7 @@ func TestToolNames(t *testing.T) {
 	require.Panics(t, func() { s.m.Wrap("tool", nil) })
 }
 
-// How a scope's error is answered is its own choice, and its text nobody's.
+// A ScopeError sets the status, and no client sees its text.
 func TestScopeErrors(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -90,12 +91,12 @@ func TestScopeErrors(t *testing.T) {
 	for name, c := range cases {
 		of := func(r *http.Request) { r.Header.Set("X-Case", name) }
 		for _, got := range []reply{
-			s.post(t, "", "", of), // nothing is said about the key
+			s.post(t, "", "", of), // the answer tells nothing about the key
 			s.post(t, "k1", `{"item": "lamp"}`, of),
 			s.do(t, http.MethodGet, "/operations/create_order/k1", "", "", of),
 		} {
 			if c.status == 500 && got.problem(t).Type == "missing-key" {
-				continue // the scope is looked at by dedup, which comes later
+				continue // dedup checks the scope, later
 			}
 			require.Equal(t, c.status, got.status, name)
 			require.Equal(t, c.challenge, got.header.Get("WWW-Authenticate"), name)

@@ -27,7 +27,7 @@ func readOpenAPI(t *testing.T) openAPI {
 	return doc
 }
 
-// at returns what a reference, such as #/components/schemas/Problem, stands for.
+// at resolves a reference, such as #/components/schemas/Problem.
 func (doc openAPI) at(t *testing.T, ref string) map[string]any {
 	t.Helper()
 	value := any(map[string]any(doc))
@@ -41,7 +41,7 @@ func (doc openAPI) at(t *testing.T, ref string) map[string]any {
 	return value.(map[string]any)
 }
 
-// Every reference leads somewhere, and every problem stands with a response of its status.
+// Every reference resolves, and every problem is listed in a response with its status.
 func TestOpenAPIFragment(t *testing.T) {
 	t.Parallel()
 	doc := readOpenAPI(t)
@@ -85,8 +85,8 @@ func TestOpenAPIFragment(t *testing.T) {
 	require.Len(t, named, strings.Count(table, "\n| `"))
 }
 
-// What the middleware answers fits the fragment: the status, the headers that it names, and
-// every member.
+// The middleware's answers fit the fragment: the status, the headers that it names, and every
+// member.
 func TestAnswersFitTheFragment(t *testing.T) {
 	t.Parallel()
 	doc := readOpenAPI(t)
@@ -185,8 +185,8 @@ func memberOf(object map[string]any, name string) map[string]any {
 	return member
 }
 
-// requireFits holds a value to a schema, as far as the fragment's schemas go: types, enums,
-// required members and no others.
+// requireFits checks a value against a schema, as far as the fragment's schemas go: types, enums,
+// and required members without others.
 func (doc openAPI) requireFits(t *testing.T, schema map[string]any, value any) {
 	t.Helper()
 	if ref, ok := schema["$ref"].(string); ok {

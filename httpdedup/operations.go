@@ -18,26 +18,25 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// operation is the body of an answer about an operation. Times are the
-// database's.
+// operation is the body of an answer about an operation. Its times are the database's.
 type operation struct {
 	State door.State `json:"state"`
-	// Since is when it was parked.
+	// Since is when the operation was parked.
 	Since *time.Time `json:"since,omitempty"`
-	// FirstAt is when the answer was recorded, ExpiresAt until when it is kept and
-	// ForgetAt from when on the key may be used anew.
+	// FirstAt is when the answer was recorded, ExpiresAt when its replay ends, and ForgetAt when
+	// the key can be used anew.
 	FirstAt   *time.Time `json:"first_at,omitempty"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	ForgetAt  *time.Time `json:"forget_at,omitempty"`
-	// Response is the HTTP answer, where one was recorded, and Result or Refusal
-	// what else was.
+	// Response is the recorded HTTP answer. Result or Refusal is set if the record is not an HTTP
+	// answer.
 	Response *operationResponse `json:"response,omitempty"`
 	Result   json.RawMessage    `json:"result,omitempty"`
 	Refusal  *operationRefusal  `json:"refusal,omitempty"`
 }
 
-// operationResponse is a stored answer. Its body is one of the three: the value
-// where it is JSON, else text, else other bytes in base64. None where it is empty.
+// operationResponse is a stored answer. Body has a body that is JSON, Text another text, and Base64
+// other bytes. All three are empty for an empty body.
 type operationResponse struct {
 	Status  int             `json:"status"`
 	Headers http.Header     `json:"headers"`
@@ -51,22 +50,23 @@ type operationRefusal struct {
 	Code    string `json:"code,omitempty"`
 }
 
-// Operations returns a handler that tells clients which lost an answer what became
-// of it, without running anything. It takes tool and key from the last two
-// segments of the path, each escaped, so mount it with two wildcards at the end:
+// Operations returns a handler for clients that lost an answer: it reports the state of a call and
+// runs nothing. It takes tool and key, each escaped, from the last two segments of the path, so
+// mount it with two wildcards at the end:
 //
 //	mux.Handle("GET /operations/{tool}/{key}", m.Operations())
 //
-// The key stands there without quotes. Whose operations are looked at is said by
-// Options.Scope: a client finds its own only, and those of others are as unknown
-// as those that never were.
+// The key has no quotes in the path. Options.Scope gives the scope: a client finds only its own
+// calls. Another client's call looks like one that never was.
 //
-// The answer is JSON with the member state: "running" (with Retry-After), "done",
-// "refused", "expired" or "broken", with status 200; and "unknown" in a problem
-// with status 404. Calls of a [tool.ExternalTool] of Options.Tools may be "pending" or "parked" too,
-// with Retry-After, and are never "broken". Of a done or refused one response has the status, the stored
-// headers and the body. Unknown is said when nothing has run or is running now, so
-// a request that is still on its way may run yet.
+// The answer is JSON with the member state. "running" (with Retry-After), "done", "refused",
+// "expired" and "broken" have status 200; "unknown" is a problem with status 404. Calls of a
+// [tool.ExternalTool] of Options.Tools can also be "pending" or "parked", with Retry-After, and are
+// never "broken". For "done" and "refused" the member response has the status, the stored headers
+// and the body.
+//
+// "unknown" means that nothing ran and nothing is running; a request that is still on its way may
+// run later.
 func (m *Middleware) Operations() http.Handler { return http.HandlerFunc(m.serveOperation) }
 
 func (m *Middleware) serveOperation(w http.ResponseWriter, r *http.Request) {
@@ -97,7 +97,7 @@ func (m *Middleware) lookup(r *http.Request) (*operation, error) {
 	switch {
 	case errors.As(err, &invalid) && (invalid.Field == "Tool" || invalid.Field == "Key"):
 		return nil, refuse(kindInvalidOperation, "The "+strings.ToLower(invalid.Field)+" "+invalid.Reason+".")
-	case wire.IsConnLost(err): // dedup does not look twice, as it runs twice
+	case wire.IsConnLost(err): // Lookup, unlike Do, does not try again
 		return nil, m.later(m.words(), door.Unavailable)
 	case err != nil:
 		return nil, err
@@ -115,8 +115,8 @@ func (m *Middleware) status(ctx context.Context, inv tool.Invocation) (status ex
 	return status, err
 }
 
-// operationName reads tool and key from the end of a path. It does not ask the
-// router for them: those differ in whether they unescape a slash.
+// operationName reads tool and key from the end of a path. It does not use the router's path
+// values: routers differ in whether they unescape a slash.
 func operationName(u *url.URL) (tool, key string, err error) {
 	segments := strings.Split(u.EscapedPath(), "/")
 	if len(segments) >= 2 {
@@ -130,7 +130,7 @@ func operationName(u *url.URL) (tool, key string, err error) {
 	return "", "", refuse(kindInvalidOperation, "The path must end in the tool's name and the key, each escaped.")
 }
 
-// describe makes of what is known of an operation what is told.
+// describe returns the body for a status, or the problem if the state is unknown.
 func describe(status external.Status) (*operation, error) {
 	op, record := operationAt(door.StateOf(status), status.Operation), status.Record
 	if !record.CreatedAt.IsZero() {
@@ -153,7 +153,7 @@ func describe(status external.Status) (*operation, error) {
 	return op, nil
 }
 
-// operationAt is an operation in a state.
+// operationAt returns the body for a state.
 func operationAt(state door.State, of external.Operation) *operation {
 	op := &operation{State: state}
 	if state == door.StateParked {
@@ -162,7 +162,7 @@ func operationAt(state door.State, of external.Operation) *operation {
 	return op
 }
 
-// sendOperation answers where an operation stands, and when to ask again.
+// sendOperation sends the state of an operation, and when to ask again.
 func (m *Middleware) sendOperation(w http.ResponseWriter, status int, op *operation) {
 	if wait := op.State.RetryAfter(m.opts.RetryAfter); wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(door.Seconds(wait)))
@@ -170,7 +170,7 @@ func (m *Middleware) sendOperation(w http.ResponseWriter, status int, op *operat
 	sendJSON(w, status, "application/json", op)
 }
 
-// responseOf returns a stored answer, nil where something else was recorded.
+// responseOf reads a recorded HTTP answer. It returns nil if the record is not one.
 func responseOf(text json.RawMessage) *operationResponse {
 	a, err := readAnswer(text)
 	if err != nil {

@@ -89,7 +89,7 @@ func TestOperations(t *testing.T) {
 	require.Equal(t, http.StatusOK, op.Response.Status)
 	require.Empty(t, op.Response.Body)
 
-	// What other doors have recorded is told as it is.
+	// Records of other doors are reported unchanged.
 	call := dedup.Call{Scope: "acme", Tool: "import", Key: "k1"}
 	_, err := dedup.Do(t.Context(), s.d, call, func(context.Context, pgx.Tx) (map[string]int, error) { return map[string]int{"rows": 3}, nil })
 	require.NoError(t, err)

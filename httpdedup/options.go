@@ -15,103 +15,98 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// Options configure a [Middleware]. Scope is required; every other zero field
-// means the documented default, and together they follow the draft of the IETF. [StripeOptions]
-// and [ACPOptions] follow others. New copies and checks them once.
+// Options configure a [Middleware]. Scope is required. The zero value of any other field means its
+// default; the defaults follow the IETF draft. [StripeOptions] and [ACPOptions] follow other rules.
+// New copies and checks the options once.
 type Options struct {
-	// Scope names on whose behalf a request comes: the tenant, client or account,
-	// taken from what was authenticated and never from what the client may choose
-	// freely. One scope never sees another's answers, and cannot find out whether
-	// it has used a key. A replay does not ask the handler whether it is allowed: if
-	// the members of an account must not see each other's answers, let the scope name
-	// the member. Required.
+	// Scope returns the tenant, client or account that sent a request. Take it from the
+	// authentication, never from a value that the client may choose. A scope cannot see the answers
+	// of another one, nor find out which keys another one used. A replay does not ask the handler
+	// for permission: if the members of an account must not see each other's answers, make the
+	// scope the member. Required.
 	//
-	// An error is answered with 403, or as a *[ScopeError] in its chain says, and so
-	// is an empty scope. The error's text is not shown to the client. Scope gets the
-	// request without its body.
+	// An error is answered with 403, or with the Status of a *[ScopeError] in its chain. An empty
+	// scope counts as an error. The client does not see the error's text. The request that Scope
+	// gets has no body.
 	Scope func(r *http.Request) (string, error)
 
-	// Tool names the tool that a request calls, where [Middleware.Wrap] was given
-	// no name. Default: the pattern that matched, r.Pattern, such as
-	// "POST /orders/{id}/cancel". A name must be stable, since renaming a tool makes
-	// every earlier call unknown. So it must not be the path, whose ids would make a
-	// tool of each. An empty one is answered with 500. Tool gets the request without its body.
+	// Tool names the tool that a request calls, if [Middleware.Wrap] got no name. A name must be
+	// stable: if it changes, earlier calls are no longer found. So do not use the path, whose ids
+	// would make many tools. An empty name is answered with 500. The request that Tool gets has no
+	// body. Default: the pattern that matched, r.Pattern, such as "POST /orders/{id}/cancel".
 	//
-	// chi sets r.Pattern to the part that its innermost router matched. The whole is
-	// chi.RouteContext(r.Context()).RoutePattern(), behind r.With or in r.Group.
+	// chi sets r.Pattern to the part that its innermost router matched.
+	// chi.RouteContext(r.Context()).RoutePattern() has the whole pattern, behind r.With or in
+	// r.Group.
 	Tool func(r *http.Request) string
 
-	// AnyHost leaves the host out of what must be the same when a key comes again.
-	// Set it where one service is reached under several names and a retry may use
-	// another one than the first request, or where a proxy passes on names of its
-	// own. Hosts that are tenants belong into Scope. Default false: a key that comes
-	// back for another host is answered with 422.
+	// AnyHost leaves the host out of the comparison. Set it if the service has several names and a
+	// retry may use another one, or if a proxy replaces the names. If hosts are tenants, put the
+	// host into Scope. Default: false, which answers a repeat for another host with 422. back for
+	// another host is answered with 422.
 	AnyHost bool
 
-	// MaxBody is the most bytes that a request's body may have. More is answered
-	// with 413. Default 1 MiB. JSON may have 16 MiB at most ([dedup.MaxArgsSize]).
+	// MaxBody is the maximum size of a request's body, in bytes. A larger one is answered with 413.
+	// JSON may have at most 16 MiB ([dedup.MaxArgsSize]). Default: 1 MiB.
 	MaxBody int64
 
-	// Headers are stored with an answer and come with its replays; of what else the
-	// handler sets, only the first answer knows. They replace the default:
-	// Content-Disposition, Content-Encoding, Content-Language, Content-Location,
-	// Content-Type, ETag, Last-Modified, Link, Location, Vary and X-Content-Type-Options.
-	// An empty list that is not nil stores none. A replay's Vary has the stored names
-	// beside those that layers around have set. Set-Cookie and other headers of one
-	// connection or one login are refused by New.
+	// Headers are the headers that are stored with an answer and sent with its replays. Other
+	// headers are sent with the first answer only. An empty list that is not nil stores none. A
+	// replay's Vary has the stored names and those of outer layers. New refuses Set-Cookie and
+	// other headers that belong to one connection or one login. Default: Content-Disposition,
+	// Content-Encoding, Content-Language, Content-Location, Content-Type, ETag, Last-Modified,
+	// Link, Location, Vary and X-Content-Type-Options.
 	Headers []string
 
-	// ReusedStatus answers a key that was used before with another request: 422 as
-	// the draft has it, which is the default, or 409, or 400.
+	// ReusedStatus answers a key that comes with another request: 422, as in the draft, 409 or 400.
+	// Default: 422.
 	ReusedStatus int
 
-	// ReplayedHeader is the header that marks replays, as "true". Default
+	// ReplayedHeader is the header that marks replays, with the value "true". Default:
 	// Idempotency-Replayed.
 	ReplayedHeader string
 
-	// EchoKey sends the request's Idempotency-Key back with every answer, as it came.
-	// Default false.
+	// EchoKey sends the request's Idempotency-Key back with every answer, unchanged. Default:
+	// false.
 	EchoKey bool
 
-	// Problem returns the body of an answer of the middleware's own, as a value that
-	// encoding/json takes; its Content-Type is application/json. Default: the [Problem]
-	// itself, as application/problem+json.
+	// Problem returns the body of one of the middleware's own answers, as a value for
+	// encoding/json. Its Content-Type is application/json. Default: the [Problem] itself, as
+	// application/problem+json.
 	Problem func(p Problem) any
 
 	// Retention says how long answers are replayed. Default: the Deduper's.
 	Retention dedup.Retention
 
-	// MaxWait bounds how long a request waits for another one with its key that is
-	// running, before it is answered with 409, and a call of a [tool.ExternalTool] for its effect,
-	// before that is answered with 202. Default 10 seconds, negative means not
-	// at all. A request that ends earlier, by its context, stops waiting.
+	// MaxWait bounds two waits. A request waits for another one with its key that is running, and
+	// is then answered with 409. A call of a [tool.ExternalTool] waits for its operation, and is
+	// then answered with 202. A negative MaxWait means not to wait. A request whose context ends
+	// stops waiting. Default: 10 seconds.
 	MaxWait time.Duration
 
-	// Tools has the tools that [Middleware.Tool] serves. [Middleware.Operations] then knows the
-	// operations of its external ones as well. It must be made with the same Deduper. Default none.
+	// Tools has the tools that [Middleware.Tool] serves. With it, [Middleware.Operations] reports
+	// the operations of external tools too. It must have the same Deduper. Default: none.
 	Tools *tool.Registry
 
-	// OperationsPath is where [Middleware.Operations] is mounted, a path or a URI: the
-	// beginning of the Location of calls of [Middleware.Tool] that have no answer yet. Default
-	// "/operations/".
+	// OperationsPath is where [Middleware.Operations] is mounted, as a path or a URI. The Location
+	// of a call of [Middleware.Tool] without an answer begins with it. Default: "/operations/".
 	OperationsPath string
 
-	// RetryAfter is what clients are asked to wait before they send a request again,
-	// with answers 202 (running), 409 (in flight) and 503. It is sent in whole seconds, rounded up.
-	// Default 1 second, at least 1 ns, at most 1 hour.
+	// RetryAfter is how long clients are asked to wait before they repeat a request, with 202
+	// (running), 409 (in flight) and 503. It is sent in whole seconds, rounded up. It must be at
+	// least 1 ns and at most 1 hour. Default: 1 second.
 	RetryAfter time.Duration
 
-	// OnError is told why a request was answered with 500 by the middleware, or with
-	// the 500 to 599 of a [ScopeError], which the client is not. It is called before the answer is
-	// sent, by the goroutine of the request. [tool.InvocationOf] of r's context has the tool, and what
-	// else of the call was known by then. A handler's own answers of 500 are its own to report. What
-	// the database said, and err may quote, can hold values. Default: a line at level Error to
-	// slog.Default(), with the tool, and without what the database said but its SQLSTATE.
+	// OnError gets the reason why the middleware answered with 500, or with the status from 500 to
+	// 599 of a [ScopeError]. The client does not see it. The request's goroutine calls it before it
+	// sends the answer. [tool.InvocationOf] of r's context has the tool, and whatever else of the
+	// call was known. A handler that answers with 500 must report that itself. err may quote the
+	// database's message, which can hold values. Default: a line at level Error to slog.Default()
+	// with the tool; of the database's message only the SQLSTATE.
 	OnError func(r *http.Request, err error)
 }
 
-// resolve returns a copy of o with the defaults filled in, or a
-// *dedup.InvalidError.
+// resolve returns a copy of o with the defaults, or a *dedup.InvalidError.
 func (o Options) resolve() (Options, error) {
 	refuse := func(option, reason string, args ...any) (Options, error) {
 		return Options{}, &dedup.InvalidError{What: "option", Field: option, Reason: fmt.Sprintf(reason, args...)}
@@ -129,11 +124,11 @@ func (o Options) resolve() (Options, error) {
 	_, badPath := url.Parse(o.OperationsPath)
 	switch {
 	case o.Scope == nil:
-		return Options{}, &dedup.InvalidError{What: "option", Field: "Scope", Missing: true, Reason: "is required: say on whose behalf a request comes, by what was authenticated"}
+		return Options{}, &dedup.InvalidError{What: "option", Field: "Scope", Missing: true, Reason: "is required: return the authenticated tenant, client or account of a request"}
 	case o.MaxBody < 0:
 		return refuse("MaxBody", "must be at least 1; leave it out for 1 MiB")
 	case !validHeaderName(o.ReplayedHeader) || !storableHeader(o.ReplayedHeader):
-		return refuse("ReplayedHeader", "is %q, which is no name of a header, or that of another one", o.ReplayedHeader)
+		return refuse("ReplayedHeader", "is %q, which is not a name of a header, or the name of another header", o.ReplayedHeader)
 	case err != nil:
 		return refuse("Headers", "%v", err)
 	case !slices.Contains([]int{http.StatusUnprocessableEntity, http.StatusConflict, http.StatusBadRequest}, o.ReusedStatus):
@@ -141,7 +136,7 @@ func (o Options) resolve() (Options, error) {
 	case o.RetryAfter < 0 || o.RetryAfter > time.Hour:
 		return refuse("RetryAfter", "must be positive and at most 1h; leave it out for 1s")
 	case badPath != nil:
-		return refuse("OperationsPath", "is no beginning of a URI: %v", badPath)
+		return refuse("OperationsPath", "is not the beginning of a URI: %v", badPath)
 	}
 	o.Headers = headers
 	if o.OnError == nil {
@@ -171,8 +166,8 @@ func headerNames(names []string, replayed string) (canonical []string, err error
 	return slices.Compact(canonical), nil
 }
 
-// storableHeader reports whether a header may be sent again to whoever knows scope
-// and key, over another connection and at another time.
+// storableHeader reports whether a header may be sent again later, on another connection, to any
+// client that has the scope and the key.
 func storableHeader(name string) bool {
 	switch name {
 	case "", "Set-Cookie", "Set-Cookie2", "Authorization", "Authentication-Info", "Www-Authenticate",

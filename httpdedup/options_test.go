@@ -33,7 +33,7 @@ func TestOptions(t *testing.T) {
 		"RetryAfter":     func(o *httpdedup.Options) { o.RetryAfter = -1 },
 		"Retention":      func(o *httpdedup.Options) { o.Retention.Result = 1 },
 		"OperationsPath": func(o *httpdedup.Options) { o.OperationsPath = "%" },
-		"d":              func(*httpdedup.Options) {}, // which is nil
+		"d":              func(*httpdedup.Options) {}, // d is nil
 	} {
 		opts := httpdedup.Options{Scope: tenant}
 		change(&opts)
@@ -60,7 +60,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// starts keeps the calls that begin.
+// starts records the starts of calls.
 type starts struct {
 	dedup.Tracer
 	calls []dedup.CallData
@@ -71,7 +71,7 @@ func (s *starts) TraceCallStart(ctx context.Context, data dedup.CallData) contex
 	return ctx
 }
 
-// What New and Wrap check makes no call: nothing is counted, and no tracer is called.
+// A fault that New or Wrap finds starts no call: nothing is counted or traced.
 func TestSetUpMakesNoCall(t *testing.T) {
 	t.Parallel()
 	seen := &starts{Tracer: dedup.MultiTracer()}
@@ -85,13 +85,12 @@ func TestSetUpMakesNoCall(t *testing.T) {
 	require.Empty(t, seen.calls)
 }
 
-// Who gives no hook finds the error in the log, without anything of the request but
-// its method and pattern.
+// Without OnError the error is logged, with only the method and the pattern of the request.
 func TestDefaultOnErrorLogs(t *testing.T) { //nolint:paralleltest // it replaces the process's logger
 	var logged bytes.Buffer
 	previous, out, flags := slog.Default(), log.Writer(), log.Flags()
 	slog.SetDefault(slog.New(slog.NewJSONHandler(&logged, nil)))
-	t.Cleanup(func() { // SetDefault has changed package log as well, and does not change it back
+	t.Cleanup(func() { // SetDefault also changes package log, and does not change it back
 		slog.SetDefault(previous)
 		log.SetOutput(out)
 		log.SetFlags(flags)

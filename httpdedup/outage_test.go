@@ -33,8 +33,8 @@ func openProxied(t *testing.T) (*shop, *faultproxy.Proxy) {
 	return s, proxy
 }
 
-// awaitCleanups makes the test wait for what pgx does behind connections that were
-// cut: it sends a cancel request from a goroutine.
+// awaitCleanups makes the test wait for pgx's work after a connection was cut: a goroutine sends a
+// cancel request.
 func awaitCleanups(t *testing.T, config *pgxpool.Config) {
 	t.Helper()
 	opened := make(chan *pgx.Conn, 100)
@@ -56,9 +56,9 @@ func awaitCleanups(t *testing.T, config *pgxpool.Config) {
 	})
 }
 
-// A handler that answers 409 may only have seen what a twin has committed. Where
-// nobody can be asked whether there was one, its answer is not passed on. Neither is that of a handler whose statement
-// failed for a reason that may pass.
+// A handler that answers 409 may have seen a twin's commit. If the database cannot be asked for the
+// twin, the answer is not passed on. Nor is the answer of a handler whose statement failed for a
+// reason that may pass.
 func TestRefusalThatCannotBeChecked(t *testing.T) {
 	t.Parallel()
 	s, proxy := openProxied(t)
@@ -83,13 +83,12 @@ func TestRefusalThatCannotBeChecked(t *testing.T) {
 	require.Equal(t, 1, s.count(t, "tool_dedup"))
 }
 
-// A look at an operation whose connection breaks is a matter of asking again, and
-// nothing that the server's people must repair.
+// If the connection breaks during a look-up, the client asks again, and OnError gets nothing.
 func TestOperationOverBrokenConnection(t *testing.T) {
 	t.Parallel()
 	s, proxy := openProxied(t)
 	s.mux.Handle("GET /operations/{tool}/{key}", s.m.Operations())
-	proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Times: -1}) // but for connecting
+	proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Times: -1}) // all but the connecting
 	got := s.do(t, http.MethodGet, "/operations/create_order/warm", "", "")
 	require.Equal(t, http.StatusServiceUnavailable, got.status)
 	require.Equal(t, "unavailable", got.problem(t).Type)
@@ -97,8 +96,8 @@ func TestOperationOverBrokenConnection(t *testing.T) {
 	require.Empty(t, s.told())
 }
 
-// The answer to COMMIT is lost and the record found: the request that ran has all
-// headers of its handler, as any first answer has.
+// The reply to COMMIT is lost and the record is found. The request that ran has all its handler's
+// headers, like any first answer.
 func TestLostCommitKeepsHeaders(t *testing.T) {
 	t.Parallel()
 	s, proxy := openProxied(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
-// compressed is a layer that compresses for whoever asks for it, and says so before
-// it passes the request on, as gorilla's CompressHandler does. Some do not think of
+// compressed is an outer layer that compresses if the client accepts it. Like gorilla's
+// CompressHandler it sets Content-Encoding before it passes the request on. Some such layers ignore
 // the handler's Content-Length.
 func compressed(next http.Handler, thinksOfLength bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,9 +44,9 @@ func (c compressor) WriteHeader(status int) {
 
 func (c compressor) Write(b []byte) (int, error) { return c.zip.Write(b) }
 
-// An encoding that a layer around the middleware is about to add belongs to that layer's answer to one request. What
-// is stored is not encoded, and must not be replayed as if it were. A layer inside is not asked to encode: what it
-// would encode for the first request is replayed to requests that do not accept it.
+// An outer layer's encoding belongs to its answer to one request. The stored answer is not encoded,
+// and a replay must not claim that it is. An inner layer is not asked to encode, because its
+// encoding would be replayed to requests that do not accept it.
 func TestEncodingIsNotStored(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
@@ -86,7 +86,7 @@ func unzipped(t *testing.T, text string) string {
 	return string(plain)
 }
 
-// The path is the one that was sent, whatever a layer around has cut off.
+// The path that counts is the one that was sent, even if an outer layer cut it.
 func TestStrippedPath(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
@@ -100,7 +100,7 @@ func TestStrippedPath(t *testing.T) {
 	require.Equal(t, []string{"Path"}, got.problem(t).Changed)
 }
 
-// With AnyHost two shops of one service share their answers. TestReused has two hosts without it.
+// With AnyHost two hosts of one service share their answers. TestReused has two hosts without it.
 func TestAnyHost(t *testing.T) {
 	t.Parallel()
 	at := func(host string) func(*http.Request) { return func(r *http.Request) { r.Host = host } }
@@ -117,6 +117,6 @@ func TestAuthenticationIsAround(t *testing.T) {
 	guide, err := os.ReadFile("../docs/guide.md")
 	require.NoError(t, err)
 	for _, layers := range []string{`authenticated(guard.Wrap("create_ticket", `, `authenticated(guard.Operations())`} {
-		require.True(t, strings.Contains(string(guide), layers), "docs/guide.md lacks %s", layers) //nolint:testifylint // which would print all of it
+		require.True(t, strings.Contains(string(guide), layers), "docs/guide.md lacks %s", layers) //nolint:testifylint // require.Contains would print all of it
 	}
 }

@@ -17,13 +17,13 @@ type pair struct {
 	never string // the client that cannot send it
 }
 
-// relation is what two requests are to each other.
+// relation says whether the second request repeats the first.
 type relation string
 
 const (
-	sameCall  relation = "same"    // the second is answered with the first one's answer
+	sameCall  relation = "same"    // the second gets the first one's answer
 	otherCall relation = "other"   // the second is refused: 422
-	noCall    relation = "refused" // the second is no request at all: 400
+	noCall    relation = "refused" // the second is not a valid request: 400
 )
 
 func bodyOf(contentType, text string) wireRequest {
@@ -63,10 +63,10 @@ const (
 	traceHeader = "Traceparent"
 )
 
-// pairs are requests of which one may take the other for a retry. What is right follows
-// from two rules: no two requests that a handler may tell apart are one call, since the
-// second would be swallowed; and what a retry sends anew makes no other call, since it
-// would be refused. Where they collide, refusing is right.
+// pairs are requests that could be mistaken for each other. Two rules decide. Requests that a
+// handler may tell apart are two calls, or the second would be lost. Differences that a retry
+// introduces do not count, or the retry would be refused. If the rules conflict, the request is
+// refused.
 var pairs = []pair{
 	{what: "the same bytes", a: jsonOf(`{"item":"a"}`), b: jsonOf(`{"item":"a"}`), want: sameCall, why: "a retry"},
 	{what: "members in another order", a: jsonOf(`{"a":1,"b":2}`), b: jsonOf(`{"b":2,"a":1}`), want: sameCall, why: "an object has no order"},

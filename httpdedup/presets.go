@@ -7,14 +7,14 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// StripeOptions returns Options, without a Scope, by which clients of Stripe's rules for
-// idempotent requests find what they know: the key as it came and Idempotent-Replayed with the
-// answer, 400 with an idempotency_error where a key comes with other parameters, 409 with
-// idempotency_key_in_use, errors as {"error": {"type", "code", "message"}}, and a key
-// that is new again after 24 hours.
+// StripeOptions returns Options, without a Scope, that follow Stripe's rules for idempotent
+// requests. The answer repeats the key and marks a replay with Idempotent-Replayed. A key with
+// other parameters gets 400 with an idempotency_error; a key that is running gets 409 with
+// idempotency_key_in_use. Errors are {"error": {"type", "code", "message"}}. A key is new again
+// after 24 hours.
 //
-// It differs from Stripe in three ways. A key is required. An answer of 5xx is not kept:
-// nothing was done, and a retry runs. An answer of 4xx is kept after [Final] only.
+// It differs from Stripe in three ways. A key is required. A 5xx is not kept: nothing was done, and
+// a retry runs. A 4xx is kept only after [Final].
 func StripeOptions() Options {
 	return Options{
 		ReplayedHeader: "Idempotent-Replayed", EchoKey: true, ReusedStatus: http.StatusBadRequest,
@@ -34,15 +34,15 @@ func StripeOptions() Options {
 	}
 }
 
-// ACPOptions returns Options, without a Scope, that follow the Agentic Commerce Protocol's
-// rules for Idempotency-Key (its SEP 120): the key as it came and Idempotent-Replayed with the
-// answer; 400 idempotency_key_required, 409 idempotency_in_flight with Retry-After, and 422
-// idempotency_conflict, as {"type", "code", "message"}; no answer of 5xx is kept, and a key is
-// new again after 24 hours.
+// ACPOptions returns Options, without a Scope, that follow the Agentic Commerce Protocol's rules
+// for Idempotency-Key (its SEP 120). The answer repeats the key and marks a replay with
+// Idempotent-Replayed. The errors are 400 idempotency_key_required, 409 idempotency_in_flight with
+// Retry-After, and 422 idempotency_conflict, as {"type", "code", "message"}. A 5xx is not kept. A
+// key is new again after 24 hours.
 //
-// It differs in two ways. An answer of 4xx is kept after [Final] only; any other was
-// rolled back, and a retry runs. A key that comes again for another session of
-// the same route is a conflict, where the protocol has another request.
+// It differs in two ways. A 4xx is kept only after [Final]; any other 4xx was rolled back, and a
+// retry runs. A key that comes again for another session of the same route is a conflict; in the
+// protocol it is a new request.
 func ACPOptions() Options {
 	return Options{
 		ReplayedHeader: "Idempotent-Replayed", EchoKey: true,

@@ -11,13 +11,13 @@ import (
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
-// dialect is what a standard, or a provider, has a server answer.
+// dialect lists the answers that a standard or a provider requires.
 type dialect struct {
 	opts                    httpdedup.Options
 	replayed                string
 	echoes                  bool
 	missing, reused, flight answerOf
-	// afterwards is what the same request gets a day later.
+	// afterwards is the answer to the same request a day later.
 	afterwards int
 }
 
@@ -118,7 +118,7 @@ func (a answerOf) require(t *testing.T, got reply) {
 	requireMembers(t, want, body)
 }
 
-// requireMembers holds that a body has members, among others.
+// requireMembers requires that a body has members; it may have others.
 func requireMembers(t *testing.T, want, body map[string]any) {
 	t.Helper()
 	for name, value := range want {
@@ -131,7 +131,8 @@ func requireMembers(t *testing.T, want, body map[string]any) {
 	}
 }
 
-// Whatever is kept says until when, in whole seconds and never too long; nothing else does.
+// An answer that is kept says until when, in whole seconds and never too long. Other answers do
+// not.
 func TestKeptUntil(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})

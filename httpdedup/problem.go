@@ -8,8 +8,8 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// Problem is what a request is answered with that the middleware refuses, as RFC 9457
-// has it. Its JSON is the body, unless Options.Problem makes another.
+// Problem is one of the middleware's own answers, in the form of RFC 9457. Its JSON is the body,
+// unless Options.Problem replaces it.
 type Problem struct {
 	// Name is the end of Type, such as "in-flight": see problems.md.
 	Name   string `json:"-"`
@@ -17,22 +17,22 @@ type Problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
-	// Changed names what differs from the first request with the key.
+	// Changed names the differences from the first request with the key.
 	Changed []string `json:"changed,omitempty"`
-	// Code is that of a tool's refusal.
+	// Code is the code of a tool's refusal.
 	Code string `json:"code,omitempty"`
-	// State is "unknown", where an operation is.
+	// State is "unknown" for an operation that is unknown.
 	State string `json:"state,omitempty"`
 }
 
-// The kinds of problems, each without what is particular to a request. Each has a heading in problems.md.
+// The kinds of problems, without the details of a request. Each has a heading in problems.md.
 var (
 	kindMissingKey       = kind("missing-key", http.StatusBadRequest, "An Idempotency-Key is required")
 	kindInvalidKey       = kind("invalid-key", http.StatusBadRequest, "The Idempotency-Key is malformed")
 	kindInvalidRequest   = kind("invalid-request", http.StatusBadRequest, "The request is malformed")
 	kindInvalidBody      = kind("invalid-body", http.StatusBadRequest, "The body is malformed")
 	kindBodyTooLarge     = kind("body-too-large", http.StatusRequestEntityTooLarge, "The body is too large")
-	kindNoScope          = kind("no-scope", http.StatusForbidden, "The caller could not be told, or may not do this")
+	kindNoScope          = kind("no-scope", http.StatusForbidden, "The caller is unknown, or may not do this")
 	kindInFlight         = kind("in-flight", http.StatusConflict, "A request with this Idempotency-Key is running")
 	kindKeyReused        = kind("key-reused", http.StatusUnprocessableEntity, "The Idempotency-Key was used for another request")
 	kindExpired          = kind("expired", http.StatusGone, "The request has run and its answer is gone")
@@ -49,15 +49,14 @@ func kind(name string, status int, title string) Problem {
 	return Problem{Name: name, Type: "https://github.com/tooldedup/dedup/blob/main/httpdedup/problems.md#" + name, Title: title, Status: status}
 }
 
-// kinds are those of the errors of a call. Any other is kindInternal.
+// kinds maps the errors of a call. An error that is missing here is kindInternal.
 var kinds = map[door.Code]Problem{
 	door.KeyReused: kindKeyReused, door.Refused: kindRefused, door.Expired: kindExpired, door.ArgumentsInvalid: kindInvalidBody,
 	door.InFlight: kindInFlight, door.OutcomeUnknown: kindOutcomeUnknown, door.Unavailable: kindUnavailable, door.Timeout: kindUnavailable,
 }
 
-// refusal is the error of a request that the middleware answers by itself with a
-// problem. Its texts hold nothing of the request but names and positions, unless they are a
-// tool's own, which are its author's.
+// refusal is the error of a request that the middleware answers with a problem. Its texts have
+// names and positions of the request only, or they are a tool's own.
 type refusal struct {
 	Problem
 	header http.Header
@@ -87,11 +86,11 @@ func (m *Middleware) sendProblem(w http.ResponseWriter, e *refusal) {
 	sendJSON(w, e.Status, "application/problem+json", e.Problem)
 }
 
-// sendJSON answers with a value that is true now, and which nobody should keep.
+// sendJSON sends a value that holds now and must not be cached.
 func sendJSON(w http.ResponseWriter, status int, contentType string, value any) {
 	body, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // net/http reports it; every value is made of JSON, but for what Options.Problem may return
+		panic(err) // net/http reports it; only the value of Options.Problem can fail
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")

@@ -14,27 +14,26 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// recorder is the http.ResponseWriter of one run of a handler: it holds the answer until it
-// is known whether there is one. What it writes is only sent after the commit, so
-// it is no http.Flusher, http.Hijacker or http.Pusher, has no ReadFrom and
-// unwraps to nothing: http.ResponseController answers http.ErrNotSupported.
+// recorder is the http.ResponseWriter of one run of a handler. It holds the answer until the
+// commit, when it is sent. So it is not an http.Flusher, http.Hijacker or http.Pusher, has no
+// ReadFrom and no Unwrap: http.ResponseController returns http.ErrNotSupported.
 type recorder struct {
 	tx     pgx.Tx
 	final  atomic.Bool
-	header http.Header // what the handler works on
-	sent   http.Header // as it was when the status was written
-	status int         // 0 until then
+	header http.Header // the handler's
+	sent   http.Header // the headers when the status was written
+	status int         // 0 until the handler writes it
 	body   []byte
-	most   int                 // bytes of body
-	fault  *dedup.InvalidError // the first thing that cannot be stored
-	text   json.RawMessage     // the answer as it is to be stored, nil where it is not
-	// encoded is the Content-Encoding that a layer around has set: that layer will
-	// encode what is sent, and what is held here is not.
+	most   int                 // the maximum of len(body)
+	fault  *dedup.InvalidError // the first reason why the answer cannot be stored
+	text   json.RawMessage     // the stored form of the answer, nil if it is not stored
+	// encoded is the Content-Encoding that an outer layer set. That layer encodes the answer when
+	// it is sent; the body here is not encoded.
 	encoded []string
 }
 
-// newRecorder starts with the headers that the layers around have set, so that the
-// handler can see and change them.
+// newRecorder starts with the headers that outer layers set, so that the handler can see and change
+// them.
 func newRecorder(tx pgx.Tx, outer http.Header, most int) *recorder {
 	return &recorder{tx: tx, header: outer.Clone(), most: most, encoded: slices.Clone(outer["Content-Encoding"])}
 }
@@ -48,9 +47,9 @@ func (rec *recorder) WriteHeader(status int) {
 	case status < 100 || status > 999: // as net/http does
 		panic(fmt.Sprintf("httpdedup: invalid WriteHeader code %d", status))
 	case status == http.StatusSwitchingProtocols:
-		rec.refuse(status, "a connection cannot be handed over after the commit; serve upgrades outside of the middleware")
+		rec.refuse(status, "a connection cannot be handed over after the commit; serve upgrades outside the middleware")
 	case status < 200:
-		rec.refuse(status, "nothing is sent before the commit; leave informational answers out, or serve them outside of the middleware")
+		rec.refuse(status, "nothing is sent before the commit; leave informational answers out, or serve them outside the middleware")
 	case rec.status != 0: // the first one counts, as in net/http
 	default:
 		rec.status, rec.sent = status, rec.Header().Clone()
@@ -66,7 +65,7 @@ func (rec *recorder) Write(b []byte) (int, error) {
 		return 0, http.ErrBodyNotAllowed
 	}
 	if len(b) > rec.most-len(rec.body) {
-		rec.refuse(rec.status, fmt.Sprintf("its body exceeds %d bytes; answer with a reference, or raise dedup's Options.MaxResultBytes, of which it is the half", rec.most))
+		rec.refuse(rec.status, fmt.Sprintf("its body exceeds %d bytes; answer with a reference, or raise dedup's Options.MaxResultBytes, which is twice the limit", rec.most))
 		return 0, rec.fault
 	}
 	rec.body = append(rec.body, b...)
@@ -80,10 +79,10 @@ func (rec *recorder) refuse(status int, reason string) {
 	}
 }
 
-// kept reports whether the answer is to be stored.
+// kept reports whether the answer is stored.
 func (rec *recorder) kept() bool { return rec.status < 400 || rec.status < 500 && rec.final.Load() }
 
-// finish ends the answer as net/http would, and says what of it cannot be kept.
+// finish ends the answer as net/http would, and returns why it cannot be stored.
 func (rec *recorder) finish() error {
 	if rec.status == 0 {
 		rec.WriteHeader(http.StatusOK)
@@ -96,9 +95,9 @@ func (rec *recorder) finish() error {
 		}
 	}
 	if rec.status > 599 {
-		rec.refuse(rec.status, "the status means nothing to clients; use one up to 599")
+		rec.refuse(rec.status, "no client knows the status; use one up to 599")
 	}
-	// A handler that wrote less or more than it announced did not end as it meant to.
+	// A handler that wrote more or fewer bytes than it announced failed.
 	if announced := rec.sent.Get("Content-Length"); announced != "" && bodyAllowed(rec.status) && announced != strconv.Itoa(len(rec.body)) {
 		rec.refuse(rec.status, "it has another Content-Length than its body; leave the header out")
 	}
@@ -109,8 +108,7 @@ func (rec *recorder) finish() error {
 	return nil
 }
 
-// sniff guesses the type of a body that came without one where net/http would, so
-// that the guess is stored and every replay has it.
+// sniff sets the Content-Type of a body as net/http would, so that every replay has the same one.
 func (rec *recorder) sniff() {
 	_, typed := rec.sent["Content-Type"]
 	if !typed && len(rec.body) > 0 && rec.sent.Get("Content-Encoding") == "" {
@@ -118,7 +116,7 @@ func (rec *recorder) sniff() {
 	}
 }
 
-// bodyAllowed reports whether an answer of that status may have a body.
+// bodyAllowed reports whether an answer with this status may have a body.
 func bodyAllowed(status int) bool {
 	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
 }

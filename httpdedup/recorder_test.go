@@ -19,8 +19,7 @@ import (
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
-// What an answer looks like does not depend on whether it is the first one, and is
-// what net/http would have sent.
+// The first answer and its replay equal the answer that net/http alone would send.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
@@ -33,7 +32,7 @@ func TestAnswers(t *testing.T) {
 			_, _ = io.WriteString(w, "<html>")
 		},
 		"Encoded": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Encoding", "br") // which Go's client leaves alone
+			w.Header().Set("Content-Encoding", "br") // Go's client does not decode it
 			_, _ = w.Write([]byte{0x1f, 0x8b, 0, 0xff})
 		},
 		"NoContent": func(w http.ResponseWriter, _ *http.Request) {
@@ -63,7 +62,7 @@ func TestAnswers(t *testing.T) {
 			}
 		},
 	}
-	// Half of dedup's MaxResultBytes fits, whatever bytes a final answer is made of.
+	// A body of half of dedup's MaxResultBytes fits, whatever its bytes, in a final answer too.
 	for name, unit := range map[string]string{"Markup": "<", "Separators": "\u2028\u2028 ", "Quotes": `"`, "Controls": "\x01", "Binary": "\xff\x00\x01\x02"} {
 		handlers["Final"+name] = func(w http.ResponseWriter, r *http.Request) {
 			httpdedup.Final(r.Context())
@@ -83,10 +82,10 @@ func TestAnswers(t *testing.T) {
 			require.True(t, again.replayed())
 			for _, got := range []reply{first, again} {
 				require.Equal(t, plain.status, got.status)
-				require.True(t, plain.body == got.body) //nolint:testifylint // which would print all of it
+				require.True(t, plain.body == got.body) //nolint:testifylint // require.Equal would print all of it
 				for _, h := range []http.Header{plain.header, got.header} {
 					for _, volatile := range []string{"Date", "Idempotency-Replayed", "Dedup-Kept-Until", "Content-Length"} {
-						h.Del(volatile) // net/http leaves the length of a long body to chunks
+						h.Del(volatile) // net/http chunks a long body
 					}
 				}
 				require.Equal(t, plain.header, got.header)
@@ -95,8 +94,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// What a handler does wrong, and an answer that cannot be stored, is answered with 500, and told. Nothing
-// of it stays.
+// A handler's fault, and an answer that cannot be stored, get 500 and are reported to OnError.
+// Nothing is committed.
 func TestUnstorableAnswers(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
@@ -144,7 +143,7 @@ func TestUnstorableAnswers(t *testing.T) {
 	}
 }
 
-// Whatever needs the connection before the commit is refused by name.
+// Anything that needs the connection before the commit is refused by name.
 func TestControllerIsRefused(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
@@ -173,15 +172,15 @@ func implements[T any](w http.ResponseWriter) error {
 	return fmt.Errorf("no method: %w", http.ErrNotSupported)
 }
 
-// Headers of the layers around can be seen and changed by the handler. A replay says by which headers its
-// answer was chosen, as the first answer did, and keeps what the layers around say of theirs.
+// The handler can see and change headers of outer layers. A replay's Vary has the first answer's
+// names and those of the outer layers.
 func TestOuterHeaders(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
 	wrapped := s.m.Wrap("create_order", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Add("Vary", "Accept")
 		w.Header().Del("X-Unwanted")
-		w.Header().Set("Idempotency-Replayed", "true") // which is not for it to say
+		w.Header().Set("Idempotency-Replayed", "true") // the middleware replaces it
 		w.WriteHeader(http.StatusCreated)
 	}))
 	s.mux.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
@@ -206,7 +205,7 @@ func TestOuterHeaders(t *testing.T) {
 	}
 }
 
-// Only what Options.Headers names is stored.
+// Only the headers in Options.Headers are stored.
 func TestStoredHeaders(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{Headers: []string{"x-order", "Content-Type"}})
@@ -221,8 +220,7 @@ func TestStoredHeaders(t *testing.T) {
 	require.Empty(t, again.header.Get("Location"))
 }
 
-// A handler that runs again reads its body and form from the beginning, and its
-// request is its own.
+// A handler that runs again gets a new request, with body and form from the beginning.
 func TestRequestIsFresh(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
@@ -247,13 +245,13 @@ func TestRequestIsFresh(t *testing.T) {
 	require.Empty(t, got.header.Get("X-Failed"), "the first run's")
 }
 
-// Files that a form was written to are gone with the request.
+// The files of a form are removed after the request.
 func TestFormFilesAreRemoved(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
 	files := make(chan *multipart.FileHeader, 1)
 	s.handle("POST /orders", "create_order", func(w http.ResponseWriter, r *http.Request) {
-		if err := r.ParseMultipartForm(1); err != nil { // what is longer goes to a file
+		if err := r.ParseMultipartForm(1); err != nil { // longer parts go to a file
 			panic(err)
 		}
 		file := r.MultipartForm.File["photo"][0]

@@ -11,7 +11,7 @@ import (
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
-// What a client sends again with the same key must be the same request.
+// A client's repeat of a key must be the same request.
 func TestReused(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
@@ -65,7 +65,7 @@ func TestReused(t *testing.T) {
 	require.Empty(t, s.told())
 }
 
-// A record remembers 64 names. However wide a body is, the path is among them.
+// A record remembers 64 names. The path is among them, however many members the body has.
 func TestReusedWideBody(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})

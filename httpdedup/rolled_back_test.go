@@ -12,8 +12,8 @@ import (
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
-// Answers from 500 on and those of 400 to 499 that are not final roll back and are sent as they are; the next
-// try runs. A final one is stored, and what the handler wrote is not.
+// A 5xx, and a 4xx that is not final, roll back and are sent unchanged; the next try runs. A final
+// 4xx is stored, without the handler's writes.
 func TestRolledBack(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
@@ -59,7 +59,8 @@ func TestRolledBack(t *testing.T) {
 	require.Empty(t, s.told())
 }
 
-// A panic passes through, and leaves nothing behind. A code that net/http panics on panics here too.
+// A panic passes through and leaves nothing. A status code that makes net/http panic also panics
+// here.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})

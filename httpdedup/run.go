@@ -17,13 +17,12 @@ import (
 
 type recorderKey struct{}
 
-// Tx returns the transaction of the request that a context belongs to. What the
-// handler writes through it is committed together with its answer, or not at all.
-// It cannot be committed or rolled back, which answering does, and ends with the
-// handler: what uses it later gets pgx.ErrTxClosed.
+// Tx returns the transaction of the request that ctx belongs to. Writes through it are committed
+// together with the handler's answer, or not at all. The handler cannot commit it or roll it back;
+// its answer decides. It ends with the handler: a later use returns pgx.ErrTxClosed.
 //
-// ok is false outside of a handler that [Middleware.Wrap] has wrapped, and for
-// GET, HEAD, OPTIONS, TRACE and QUERY, which it passes on.
+// ok is false outside a handler of [Middleware.Wrap], and for GET, HEAD, OPTIONS, TRACE and QUERY,
+// which Wrap passes on.
 func Tx(ctx context.Context) (tx pgx.Tx, ok bool) {
 	rec, ok := ctx.Value(recorderKey{}).(*recorder)
 	if !ok {
@@ -32,38 +31,38 @@ func Tx(ctx context.Context) (tx pgx.Tx, ok bool) {
 	return rec.tx, true
 }
 
-// Final says that the answer which the handler is about to give must not change
-// when the client tries again, such as 402 for a card that was declined. It counts
-// for an answer of 400 to 499: the handler's writes are rolled back, and the answer
-// is stored and replayed. Without it such an answer rolls back and is not stored,
-// so that a retry runs again and may succeed.
+// Final declares that a retry must get the same answer as the one that the handler is about to
+// give, such as 402 for a declined card. It applies to answers from 400 to 499: the handler's
+// writes are rolled back, and the answer is stored and replayed. Without Final such an answer is
+// rolled back and not stored, so a retry runs again and may succeed.
 //
-// It changes nothing about other answers: below 400 all are stored, from 500 on
-// none is. Outside of a wrapped handler it does nothing.
+// Other answers are not affected: those below 400 are always stored, those from 500 never. Outside
+// a wrapped handler Final has no effect.
 func Final(ctx context.Context) {
 	if rec, ok := ctx.Value(recorderKey{}).(*recorder); ok {
 		rec.final.Store(true)
 	}
 }
 
-// job is what a request has to be answered with: a call, and how to run it.
+// job is the work for one request: the call, and how to run it.
 type job struct {
 	m    *Middleware
 	r    *http.Request
 	next http.Handler
 	inv  tool.Invocation
 	body []byte
-	// outer are the headers that layers around have set so far.
+	// outer are the headers that outer layers set.
 	outer http.Header
 	// last is the answer of the handler's latest run, nil before the first.
 	last *recorder
-	// left is the error of that answer where a statement has failed, and dedup was left to find that.
+	// left is the error of that answer if a statement failed. dedup, which sees the aborted
+	// transaction, decides.
 	left error
 	runs int
 }
 
-// effect runs the handler in the call's transaction and returns what to record.
-// dedup may run it again after a fault, with everything else rolled back.
+// effect runs the handler in the call's transaction and returns the text to record. dedup may run
+// it again after a fault; the earlier run is rolled back.
 func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 	if j.last != nil && !routed(j.r) {
 		return nil, errRunOnce
@@ -86,23 +85,23 @@ func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 		failure = dedup.Final(&failedAnswer{rec.status, rec.text})
 	}
 	if pg := tx.Conn().PgConn(); pg.IsClosed() || pg.TxStatus() == 'E' {
-		// The answer most likely says no more than that a statement has failed. dedup has seen that
-		// error: it finds the transaction aborted, and runs the handler again after a deadlock or the like.
-		// What is returned here is not recorded: nothing can be in such a transaction.
+		// The handler's answer probably only reports that a statement failed. dedup saw that error:
+		// it finds the transaction aborted, and runs the handler again after a deadlock or the
+		// like. The null is not recorded: an aborted transaction cannot commit.
 		j.left = failure
 		return json.RawMessage("null"), nil
 	}
 	return nil, failure
 }
 
-// serve gives the handler a request of its own, whose body can be read from the
-// beginning and whose answer is not to be encoded.
+// serve gives the handler a copy of the request, with the body from its beginning and without
+// accepted encodings.
 func (j *job) serve(ctx context.Context, rec *recorder) {
 	r := j.r.Clone(ctx)
 	withBody(r, j.body)
 	// The answer is replayed to requests that may accept other encodings.
 	r.Header.Set("Accept-Encoding", "identity")
-	// net/http removes the files of a form for requests that it made.
+	// net/http removes a form's files only for requests that it made.
 	defer func() {
 		if r.MultipartForm != nil {
 			_ = r.MultipartForm.RemoveAll()
@@ -111,15 +110,15 @@ func (j *job) serve(ctx context.Context, rec *recorder) {
 	j.next.ServeHTTP(rec, r)
 }
 
-// abortedForGood reports whether err is that of a call whose handler met a failed
-// statement, and would meet it again.
+// abortedForGood reports whether err is from a handler that met a failed statement and would meet
+// it again.
 func abortedForGood(err error) bool {
 	return errors.Is(err, guard.ErrTxAborted) && !dedup.IsRetryable(err)
 }
 
-// routed reports whether r has been routed to its end. A router may keep in the
-// request's context how far it got, and would go on from there when the request
-// came again: chi, where the middleware is given to Use, finds no route then.
+// routed reports whether r was routed to its end. A router may keep its progress in the request's
+// context, and continues there if it gets the request again. chi then finds no route, if the
+// middleware was given to Use.
 func routed(r *http.Request) bool {
 	for _, unfinished := range [...]string{"/", "*", "...}"} {
 		if strings.HasSuffix(r.Pattern, unfinished) {

@@ -10,16 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// spelling is how a client may write the header.
+// spelling is a way to write the header.
 type spelling struct {
 	what  string
 	lines []string
-	// key is what the lines mean, or problem what they are refused as.
+	// key is the key that the lines stand for, or problem the fault that they are refused for.
 	key, problem string
 	why          string
-	// name is the header's, where it is spelled otherwise.
+	// name is another spelling of the header's name.
 	name string
-	// never are the clients that cannot send it.
+	// never lists the clients that cannot send it.
 	never string
 }
 

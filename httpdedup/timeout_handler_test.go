@@ -10,14 +10,14 @@ import (
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
-// http.TimeoutHandler around the middleware answers for a handler that still runs.
-// Its work is rolled back, and the next try runs.
+// http.TimeoutHandler around the middleware answers while the handler still runs. The handler's
+// work is rolled back, and the next try runs.
 func TestTimeoutHandlerAround(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
 	wrapped := s.m.Wrap("create_order", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Hurry") != "" {
-			_, _ = insert(r.Context(), "rolled back") // which a slow machine may not come to
+			_, _ = insert(r.Context(), "rolled back") // a slow machine may not get here
 			<-r.Context().Done()
 		}
 		order(w, r)

@@ -13,32 +13,33 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// Tool returns a handler that calls a tool of Options.Tools, which may be a [tool.ExternalTool]. The
-// request's body is the tool's arguments, a JSON object, whatever its Content-Type. The tool's tags,
-// Retention and Final mean what they do in package tool. Scope and key are those of
-// [Middleware.Wrap], but the key is not required by a tool whose arguments are the key or whose class
-// needs none. A ReadOnly tool ignores it. The arguments are compared, and nothing else of the
-// request. So a call is the same one through every door of the registry: MCP, an agent's loop, HTTP.
+// Tool returns a handler that calls a tool of Options.Tools; it may be a [tool.ExternalTool]. The
+// request's body has the tool's arguments, as a JSON object, with any Content-Type. The tool's
+// tags, Retention and Final mean the same as in package tool.
 //
-//	what became of it     answer
+// Scope and key are those of [Middleware.Wrap], with two differences. The key is optional if the
+// arguments are the key or the tool's class needs none, and a ReadOnly tool ignores it. Of the
+// request only the arguments are compared, so a call is the same through every door of the
+// registry: MCP, an agent's loop, HTTP.
+//
+//	outcome               answer
 //	done                  200, the tool's result as JSON
 //	arguments do not fit  400, the problem invalid-body
 //	refused               422, the problem refused with the refusal's text, and its code if it has one
 //	any other error       as the package documentation says of problems
 //
-// A call of an ExternalTool may have no answer yet. It goes on after a 202, and the same request with
-// the same key asks for its answer. So does the Location, which [Middleware.Operations] serves. It
-// is missing for the keys "." and "..", which no path can hold:
+// A call of an ExternalTool may have no answer yet. It gets 202 and goes on in the background. The
+// same request with the same key returns its answer. So does a GET of the Location, which
+// [Middleware.Operations] serves. The keys "." and ".." get no Location, because a path cannot hold
+// them:
 //
 //	running  202, {"state": "running"}, with Location and Retry-After
 //	parked   202, {"state": "parked", "since": …}, with Location and a Retry-After of 5 minutes
 //
-// A parked call may have taken effect, and a person has to find out: the client must not send it
-// with a new key. That is 202 as well, because clients send a 5xx again, and make a new key
-// after a 409.
+// A parked call may have taken effect, and an operator has to find out. The client must not send it
+// with a new key. The status is 202 because clients repeat a 5xx, and make a new key after a 409.
 //
-// A request waits as long as Options.MaxWait says, and not as the tool does. Tool panics at once if
-// Options.Tools lacks the tool.
+// A request waits for Options.MaxWait, not the tool's. Tool panics if Options.Tools lacks the tool.
 func (m *Middleware) Tool(name string) http.Handler {
 	var info tool.Info
 	known := false
@@ -70,7 +71,7 @@ func (m *Middleware) serveTool(w http.ResponseWriter, r *http.Request, info tool
 		m.mark(w, door.IsDuplicate(answer.Replayed, answer.Recovered), answer.ExpiresAt)
 		w.Header().Set("Content-Type", "application/json")
 		send(w, http.StatusOK, answer.JSON)
-	case info.External && f.State() != "": // and where to look for an answer
+	case info.External && f.State() != "": // and where to ask for the answer
 		if where := m.location(info.Name, answer.Key); where != "" {
 			w.Header().Set("Location", where)
 		}
@@ -85,12 +86,12 @@ func (m *Middleware) serveTool(w http.ResponseWriter, r *http.Request, info tool
 	}
 }
 
-// invocation makes a call of a tool of a request, or says why there is none. Who asks comes first.
+// invocation makes the invocation that a request asks for. It determines the scope first.
 func (m *Middleware) invocation(w http.ResponseWriter, r *http.Request, info tool.Info) (inv tool.Invocation, err error) {
 	m.echo(w, r)
 	inv = tool.Invocation{Tool: info.Name, MaxWait: m.opts.MaxWait}
 	if info.External {
-		inv.MaxWait = max(inv.MaxWait, 1) // not at all: for a negative one an external tool waits for an attempt
+		inv.MaxWait = max(inv.MaxWait, 1) // at least 1 ns: with a negative MaxWait an external tool waits for one attempt
 	}
 	if inv.Scope, err = m.scope(bodiless(r)); err != nil {
 		return inv, err
@@ -107,8 +108,8 @@ func (m *Middleware) invocation(w http.ResponseWriter, r *http.Request, info too
 	return inv, err
 }
 
-// location is where an operation is looked up. It is empty for names that are steps of a path, which
-// clients and routers take away.
+// location returns the URI of an operation. It is empty if a name is a dot segment, which clients
+// and routers remove.
 func (m *Middleware) location(tool, key string) string {
 	for _, name := range [...]string{tool, key} {
 		if strings.Trim(name, ".") == "" && len(name) <= len("..") {

@@ -30,8 +30,8 @@ type (
 
 func (declined) Code() string { return "card_declined" }
 
-// till is a shop with a tool charge, whose effect is outside of the database. Its orders say
-// what becomes of them; the order "slow" enters, and leaves once it is released.
+// till is a shop with an external tool charge. The order decides the outcome; the order "slow"
+// waits until it is released.
 type till struct {
 	*shop
 	tools            *tool.Registry
@@ -94,12 +94,12 @@ func (s *till) charge(t *testing.T, key, order string, change ...func(*http.Requ
 	return s.do(t, http.MethodPost, "/charges", key, `{"order": "`+order+`"}`, change...)
 }
 
-// impatient has a request answered at once.
+// impatient does not let a request wait.
 func impatient(r *http.Request) { r.Header.Set("X-Impatient", "yes") }
 
 var moment = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[0-9:.]+(Z|[+-]\d\d:\d\d)"`)
 
-// golden is an answer in lines: status, headers that say what to do, body.
+// golden returns an answer as lines: status, headers for the client, body.
 func (r reply) golden() string {
 	var b strings.Builder
 	b.WriteString(http.StatusText(r.status) + "\n")
@@ -117,8 +117,8 @@ func requireAnswer(t *testing.T, want string, got reply) {
 	require.Equal(t, strings.TrimSpace(want), strings.TrimSpace(got.golden()))
 }
 
-// TestExternalToolAnswers holds the answers of each state, to the request, to its repeat, and to
-// those who look it up.
+// TestExternalToolAnswers checks the answers of each state: to the request, to its repeat, and to a
+// look-up.
 func TestExternalToolAnswers(t *testing.T) {
 	t.Parallel()
 	s := openTill(t, httpdedup.Options{RetryAfter: 2 * time.Second})
@@ -187,7 +187,7 @@ Cache-Control: no-store
 	close(s.release)
 	require.Equal(t, `{"id":"ch_<slow>"}`, s.charge(t, "run/ning?", "slow").body)
 
-	// What somebody has accepted, and nobody has begun.
+	// An operation that was accepted and that no process has begun.
 	other, err := external.New(s.d, nil)
 	require.NoError(t, err)
 	h, err := external.Add(other, s.charging())
@@ -218,7 +218,7 @@ Cache-Control: no-store
 {"type":"#unknown-operation","title":"No such operation","status":404,"detail":"Nothing has run with this tool and key, or it is forgotten. A request that is on its way may run yet.","state":"unknown"}`
 	requireAnswer(t, unknown, look("none"))
 	for _, key := range []string{"done", "parked", "pending", "run%2Fning%3F"} {
-		requireAnswer(t, unknown, s.do(t, http.MethodGet, "/operations/charge/"+key, "", "", as("globex"))) // another's
+		requireAnswer(t, unknown, s.do(t, http.MethodGet, "/operations/charge/"+key, "", "", as("globex"))) // another tenant's
 	}
 	require.Empty(t, s.told())
 }
@@ -273,8 +273,8 @@ func TestExternalToolRefusesRequests(t *testing.T) {
 	require.Equal(t, "Tools", invalid.Field)
 }
 
-// TestExternalToolOutlivesItsRequest: the client leaves, the effect is carried out, and the same
-// request has its answer.
+// TestExternalToolOutlivesItsRequest: the client leaves, the operation is carried out, and the same
+// request gets its answer.
 func TestExternalToolOutlivesItsRequest(t *testing.T) {
 	t.Parallel()
 	s := openTill(t, httpdedup.Options{})
@@ -294,8 +294,7 @@ func TestExternalToolOutlivesItsRequest(t *testing.T) {
 	require.JSONEq(t, `{"id":"ch_<slow>"}`, got.body)
 }
 
-// TestOperationsOfBothKinds: what handlers have recorded is told as it is without
-// Options.Tools.
+// TestOperationsOfBothKinds: records of handlers are reported the same without Options.Tools.
 func TestOperationsOfBothKinds(t *testing.T) {
 	t.Parallel()
 	s := openTill(t, httpdedup.Options{})
@@ -315,7 +314,7 @@ type cancelIn struct {
 	Order string `json:"order" dedup:"key"`
 }
 
-// shelf is a shop with tools of a registry, which an agent's loop calls as well.
+// shelf is a shop with tools of a registry, which an agent's loop calls too.
 func openShelf(t *testing.T) (*shop, *tool.Registry) {
 	t.Helper()
 	s := open(t, httpdedup.Options{})
@@ -364,12 +363,12 @@ func openShelf(t *testing.T) (*shop, *tool.Registry) {
 	return s, tools
 }
 
-// withTurn is a request of an agent that makes no keys.
+// withTurn makes a request of an agent that makes no keys.
 func withTurn(turn string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("Agent-Turn", turn) }
 }
 
-// TestToolAnswers: the tags, the class and the refusals of a registry's tool count at this door.
+// TestToolAnswers: the tags, the class and the refusals of a registry's tool apply at this door.
 func TestToolAnswers(t *testing.T) {
 	t.Parallel()
 	s, _ := openShelf(t)
@@ -423,8 +422,8 @@ func TestToolAnswers(t *testing.T) {
 	}
 }
 
-// TestToolSharesCalls: a call through this door and one through an agent's loop are one, with a key
-// and with a turn.
+// TestToolSharesCalls: a call through this door and one through an agent's loop are one call, with
+// a key and with a turn.
 func TestToolSharesCalls(t *testing.T) {
 	t.Parallel()
 	s, tools := openShelf(t)

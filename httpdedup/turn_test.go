@@ -11,13 +11,14 @@ import (
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
-// noKeys are what clients are known to send in Idempotency-Key where the provider of their model gave no id.
+// noKeys are the values that clients are known to send in Idempotency-Key if the model's provider
+// gave no id.
 var noKeys = map[string][]string{
 	"Absent": nil, "Empty": {""}, "Empty text": {`""`}, "Parameters": {`""; a=1`}, "null": {"null"}, "null text": {`"null"`}, "None": {"None"}, "Tool's name": {"create_order"},
 }
 
-// A call with a turn and no key is known by its scope, session, turn, tool and contents. The host is
-// compared, and is no part of the key.
+// A call with a turn and no key is identified by scope, session, turn, tool and contents. The host
+// is compared, and is not part of the key.
 func TestTurnsMakeKeys(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
@@ -57,8 +58,8 @@ func TestTurnsMakeKeys(t *testing.T) {
 	require.Empty(t, s.told())
 }
 
-// Without a turn a text that names no single request is no key, and a turn that cannot be read is refused
-// where it is needed.
+// Without a turn, a text that names no single request is not accepted as a key. A malformed turn is
+// refused if it is needed.
 func TestTurnsAndKeys(t *testing.T) {
 	t.Parallel()
 	s := open(t, httpdedup.Options{})
@@ -86,8 +87,8 @@ func TestTurnsAndKeys(t *testing.T) {
 	}
 }
 
-// Tools outside of the database take turns as handlers do, and are found by the key that
-// was made.
+// External tools accept turns as handlers do, and their operations are found by the key that was
+// made.
 func TestTurnsOfExternalTools(t *testing.T) {
 	t.Parallel()
 	s := openTill(t, httpdedup.Options{})

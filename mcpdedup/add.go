@@ -6,10 +6,11 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// AddTools exposes all tools of a registry through a server, or none of them. Where there is a
-// [tool.ExternalTool] among them, it adds the tool get_operation as well, which looks up its calls: a server takes
-// external tools of one registry. The error is an *[dedup.InvalidError], or a *[tool.RegistrationError] that lists everything because
-// of which a tool cannot be exposed. Call it at start-up.
+// AddTools adds all tools of a registry to a server, or none. If one of them is a
+// [tool.ExternalTool], it also adds the tool get_operation, which looks up calls; so a server takes
+// external tools of one registry only. The error is a *[dedup.InvalidError] for opts, or a
+// *[tool.RegistrationError] that lists every reason why a tool cannot be shown. Call it at
+// start-up.
 func AddTools(server *mcp.Server, tools *tool.Registry, opts *Options) error {
 	checked, err := opts.checked()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// TestToolsAreShown holds what clients see of every class to a golden file.
+// TestToolsAreShown compares the tools of every class, as clients see them, with a golden file.
 func TestToolsAreShown(t *testing.T) {
 	t.Parallel()
 	list, err := connect(t, newDesk(t, nil).server(t, oneUser())).ListTools(t.Context(), nil)
@@ -39,7 +39,7 @@ type undescribed struct {
 	N int `json:"n" jsonschema:"minimum=1"`
 }
 
-// TestToolsAreRefused lists everything that is wrong with tools at once.
+// TestToolsAreRefused: the error lists every fault of every tool.
 func TestToolsAreRefused(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
@@ -52,7 +52,7 @@ func TestToolsAreRefused(t *testing.T) {
 		nothing[undescribed]("d_undescribed", tool.ReadOnly),
 		tool.Tool[findIn, undescribed]{Name: "e_result", Class: tool.ReadOnly,
 			Run: func(context.Context, pgx.Tx, findIn) (u undescribed, err error) { return u, nil }},
-		// These are fine: their key is not an added argument.
+		// These are accepted: their key is not an added argument.
 		nothing[struct {
 			Key string `json:"idempotencyKey" dedup:"key"`
 		}]("own_key", tool.Write),
@@ -71,7 +71,7 @@ func nothing[In any](name string, class tool.Class) tool.Tool[In, booking] {
 	return tool.Tool[In, booking]{Name: name, Class: class, Run: func(context.Context, pgx.Tx, In) (b booking, err error) { return b, nil }}
 }
 
-// addTool exposes a tool of a registry of its own.
+// addTool exposes a tool in a new registry.
 func addTool(server *mcp.Server, beside *tool.Registry, opts *mcpdedup.Options, t tool.Definition) error {
 	tools := tool.NewRegistry(beside.Deduper(), nil)
 	if err := tools.Add(t); err != nil {

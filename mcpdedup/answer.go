@@ -10,11 +10,11 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// answered makes of a tool's answer the protocol's.
-func (e *exposed) answered(a tool.Answer) *mcp.CallToolResult {
+// result returns the MCP result for a tool's answer.
+func (e *exposed) result(a tool.Answer) *mcp.CallToolResult {
 	duplicate, firstAt := door.IsDuplicate(a.Replayed, a.Recovered), ""
 	var meta mcp.Meta
-	if a.Key != "" && !a.FirstAt.IsZero() { // there is a record
+	if a.Key != "" && !a.FirstAt.IsZero() { // the call has a record
 		meta, firstAt = recordMeta(a.Key, duplicate, a.FirstAt), rfc3339(a.FirstAt)
 	}
 	if !e.info.External && !e.opts.Envelope {
@@ -27,7 +27,8 @@ func (e *exposed) answered(a tool.Answer) *mcp.CallToolResult {
 	return o.answer(meta)
 }
 
-// textResult has a text, as structured content too where that is an object.
+// textResult returns a result with a text. If the text is a JSON object, it is the structured
+// content too.
 func textResult(text json.RawMessage, meta mcp.Meta) *mcp.CallToolResult {
 	res := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(text)}}, Meta: meta}
 	if isObject(text) {

@@ -25,7 +25,7 @@ func collecting(told *[]mcpdedup.Failure, scope func(context.Context, *mcp.CallT
 	}}
 }
 
-// TestFaultsAreHidden: a client is told neither SQL nor names, the author all.
+// TestFaultsAreHidden: a client sees neither SQL nor names; OnError gets all of them.
 func TestFaultsAreHidden(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
@@ -44,8 +44,8 @@ func TestFaultsAreHidden(t *testing.T) {
 	require.Len(t, told, 1)
 }
 
-// TestRecordedDriverErrors: a tool that records all errors records those of the
-// driver too, which quote values and name columns.
+// TestRecordedDriverErrors: a tool that records all errors records the driver's too, which quote
+// values and name columns.
 func TestRecordedDriverErrors(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
@@ -126,7 +126,7 @@ func TestEnvelope(t *testing.T) {
 	res := call(t, cs, "find", args{"guest": "Bob"})
 	require.JSONEq(t, `{"status":"done","result":[],"duplicate":false}`, text(res))
 
-	// The definitions of a type that holds itself are found from the root of the envelope's schema.
+	// References to the definitions of a recursive type start at the root of the envelope's schema.
 	server := newServer()
 	require.NoError(t, addTool(server, d.tools, opts, tool.Tool[struct{}, tree]{Name: "tree", Class: tool.ReadOnly,
 		Run: func(context.Context, pgx.Tx, struct{}) (tree, error) { return tree{Kids: []tree{{}}}, nil }}))

@@ -13,9 +13,8 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// TestCancelledByTheClient: a client that cancels its call is no fault of the
-// server's, whichever kind of tool it called and wherever the call was. A tool that
-// cancels itself is one.
+// TestCancelledByTheClient: a call that its client cancels is no fault of the server, for every
+// kind of tool and at every step. A tool that cancels itself is one.
 func TestCancelledByTheClient(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
@@ -42,7 +41,7 @@ func TestCancelledByTheClient(t *testing.T) {
 				return booking{}, wait(ctx)
 			}}))
 	}
-	answered := make(chan string) // the SDK goes on writing to the result
+	answered := make(chan string) // the SDK continues to write to the result
 	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			res, err := next(ctx, method, req)

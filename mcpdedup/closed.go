@@ -9,31 +9,32 @@ import (
 	"strings"
 )
 
-// closing returns the keyword of an object's schema by which arguments may be refused once the
-// added one is among them, empty if there is none. At the schema's root the argument is one of its
-// properties, which is what additionalProperties and unevaluatedProperties allow.
+// closing returns the keyword of a schema by which it may refuse arguments with the added one, or
+// "" if there is none. additionalProperties and unevaluatedProperties at the root do not count,
+// because the added argument becomes one of the root's properties.
 func closing(root json.RawMessage) string {
 	var schema map[string]any
 	_ = json.Unmarshal(root, &schema) // it is an object
-	c := closed{root: schema}
+	c := closedSearch{root: schema}
 	for _, open := range [...]string{"additionalProperties", "unevaluatedProperties"} {
 		delete(schema, open)
 	}
-	return c.by(schema)
+	return c.keyword(schema)
 }
 
-// closed walks the parts of a schema that stand for the arguments themselves.
-type closed struct {
+// closedSearch walks the parts of a schema that apply to the arguments themselves.
+type closedSearch struct {
 	root map[string]any
-	// refs are those that led to where the walk is: one that leads to itself adds nothing.
+	// refs are the references that led to the current part. A reference that leads to itself adds
+	// nothing.
 	refs []string
 }
 
-func (c *closed) by(schema any) string {
+func (c *closedSearch) keyword(schema any) string {
 	if schema == false {
 		return "false"
 	}
-	parts, _ := schema.(map[string]any) // true is open, and so is what is no schema
+	parts, _ := schema.(map[string]any) // true is open, and so is a value that is not a schema
 	for _, keyword := range slices.Sorted(maps.Keys(parts)) {
 		value, inner := parts[keyword], ""
 		switch keyword {
@@ -51,18 +52,18 @@ func (c *closed) by(schema any) string {
 				}
 			}
 		case "$ref", "$dynamicRef":
-			inner = c.referred(fmt.Sprint(value))
+			inner = c.keywordOf(fmt.Sprint(value))
 		case "not", "if", "then", "else":
-			inner = c.by(value)
+			inner = c.keyword(value)
 		case "allOf", "anyOf", "oneOf":
 			all, _ := value.([]any)
 			for _, part := range all {
-				inner += c.by(part)
+				inner += c.keyword(part)
 			}
 		case "dependentSchemas", "dependencies":
 			all, _ := value.(map[string]any)
 			for _, part := range all {
-				inner += c.by(part)
+				inner += c.keyword(part)
 			}
 		}
 		if inner != "" {
@@ -72,9 +73,9 @@ func (c *closed) by(schema any) string {
 	return ""
 }
 
-// referred is by of the part of the root that a reference names. Any other reference may be to
-// anything.
-func (c *closed) referred(ref string) string {
+// keywordOf is keyword for the part of the root that a reference names. Any other reference counts as
+// closed, because its target is unknown.
+func (c *closedSearch) keywordOf(ref string) string {
 	if slices.Contains(c.refs, ref) {
 		return ""
 	}
@@ -89,5 +90,5 @@ func (c *closed) referred(ref string) string {
 	}
 	c.refs = append(c.refs, ref)
 	defer func() { c.refs = c.refs[:len(c.refs)-1] }()
-	return c.by(at)
+	return c.keyword(at)
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/tooldedup/dedup/mcpdedup"
 )
 
-// TestClosedStream: a client ends its call while the server stands before or behind a
-// step of it, around COMMIT too, in each way in which that can be done. It issues the
-// call again, as a new request, and gets the answer. There is one booking each.
+// TestClosedStream: a client ends its call while the server is before or after a step, also around
+// COMMIT, in each way that the protocol has. It repeats the call as a new request and gets the
+// answer. There must be one booking for each.
 func TestClosedStream(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T, *mcp.Server) closing{
@@ -37,7 +37,7 @@ func TestClosedStream(t *testing.T) {
 			require.NoError(t, mcpdedup.AddTools(server, tools, oneUser()))
 			calls := watchCalls(server)
 			c := open(t, server)
-			_, err := c.call(t.Context(), "warm") // the table is checked, and statements are prepared
+			_, err := c.call(t.Context(), "warm") // checks the table and prepares statements
 			require.NoError(t, err)
 			<-calls.ended
 
@@ -59,19 +59,19 @@ func TestClosedStream(t *testing.T) {
 					end()
 					require.Error(t, <-failed, key)
 					if c.cancels {
-						<-calls.cancelled // also where the database keeps the call waiting
+						<-calls.cancelled // also if the database keeps the call waiting
 					}
 					held.Release()
 					<-calls.ended
 
 					var again *mcp.CallToolResult
-					for again == nil || code(again) == "in_flight" { // as long as Postgres has not seen the end
+					for again == nil || code(again) == "in_flight" { // until Postgres has noticed the end
 						again, err = c.call(t.Context(), key)
 						require.NoError(t, err, key)
 						<-calls.ended
 					}
 					require.False(t, again.IsError, "%s: %s", key, text(again))
-					committed := step == "commit" || !c.cancels // what was sent goes on
+					committed := step == "commit" || !c.cancels // a COMMIT that was sent is carried out
 					require.Equal(t, committed, again.Meta[door.MetaDuplicate], key)
 					var bookings int
 					var id int64
@@ -85,17 +85,16 @@ func TestClosedStream(t *testing.T) {
 	}
 }
 
-// closing is a client that ends calls with their context.
+// closing is a client that ends calls by their context.
 type closing struct {
 	// call books a room for a guest whose name is the key.
 	call func(ctx context.Context, key string) (*mcp.CallToolResult, error)
-	// cancels says that the end of a call reaches the tool.
+	// cancels reports that the end of a call reaches the tool.
 	cancels bool
 }
 
-// closingHTTP closes the stream of a request of MCP 2026-07-28, which is a call's
-// cancellation. The server of the SDK has to be told to take it for one; otherwise the
-// call goes on.
+// closingHTTP closes the stream of a request of MCP 2026-07-28, which cancels the call. The SDK's
+// server must be told to treat it so; otherwise the call goes on.
 func closingHTTP(propagates bool) func(*testing.T, *mcp.Server) closing {
 	return func(t *testing.T, server *mcp.Server) closing {
 		web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
@@ -107,8 +106,8 @@ func closingHTTP(propagates bool) func(*testing.T, *mcp.Server) closing {
 	}
 }
 
-// closingSession cancels a call by a message, as the versions with sessions have it,
-// and calls again in a new session.
+// closingSession cancels a call by a message, as versions with sessions do, and repeats it in a new
+// session.
 func closingSession(t *testing.T, server *mcp.Server) closing {
 	url := serve(t, server)
 	return closing{cancels: true, call: func(ctx context.Context, key string) (*mcp.CallToolResult, error) {
@@ -145,7 +144,7 @@ func callKeyed(ctx context.Context, cs *mcp.ClientSession, key string) (*mcp.Cal
 	return cs.CallTool(ctx, &mcp.CallToolParams{Meta: mcp.Meta{mcpdedup.MetaKey: key}, Name: "book", Arguments: args{"guest": key}})
 }
 
-// watched tells of the calls that a server handles.
+// watched signals the calls that a server handles.
 type watched struct {
 	cancelled, ended chan struct{}
 }

@@ -6,13 +6,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// firstWithResultType is the version of MCP from which on every result says of
-// which type it is.
+// firstWithResultType is the version of MCP that first requires a resultType in every result.
 const firstWithResultType = "2026-07-28"
 
-// complete marks an answer of the middleware's own as the last of its call, where
-// the client's version of MCP asks for that. The SDK does so for handlers, behind
-// the middleware. The mark has no exported field: it can be read, not set.
+// complete sets the resultType of one of the middleware's own results to "complete", if the
+// client's version of MCP requires one. For handlers, behind the middleware, the SDK sets it. The
+// SDK's field is not exported, so it is set by decoding JSON.
 func complete(session *mcp.ServerSession, res *mcp.CallToolResult) *mcp.CallToolResult {
 	if session == nil {
 		return res

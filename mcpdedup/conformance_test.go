@@ -18,18 +18,18 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// TestLongConformance runs the protocol's own conformance suite against the everything
-// server of the Go SDK, alone and with dedup in front of all its tools: whatever the
-// suite finds, it finds it in both. With keys every call is also issued again, before the suite has
-// its answer, which is compared: each has one effect.
+// TestLongConformance runs the protocol's own conformance suite against the everything server of
+// the Go SDK, alone and with dedup in front of all its tools. The suite's results must be equal.
+// With keys every call is also repeated before the suite gets its answer, the answers are compared,
+// and each call has one effect.
 func TestLongConformance(t *testing.T) {
 	t.Parallel()
 	suite := installSuite(t)
 	for _, mode := range []struct {
 		name, version string
 		stateless     bool
-		passed        int  // checks at least, without dedup
-		refused       bool // the SDK takes no calls
+		passed        int  // the minimum of checks, without dedup
+		refused       bool // the SDK accepts no calls
 	}{
 		{"2025-06-18", "2025-06-18", false, 50, false},
 		{"2025-11-25", "2025-11-25", false, 80, false},
@@ -68,7 +68,7 @@ func TestLongConformance(t *testing.T) {
 	}
 }
 
-// suiteDB is where the everything server's tools have effects.
+// suiteDB is the database of the everything server's effects.
 type suiteDB struct{ *desk }
 
 func newSuiteDB(t *testing.T) suiteDB {
@@ -83,7 +83,7 @@ func (d suiteDB) settings(t *testing.T, keyed bool) string {
 	return asJSON(t, args{"url": d.db.URL, "keyed": keyed})
 }
 
-// conformance is the suite, as installed, and the everything server, as built.
+// conformance has the installed suite and the built everything server.
 type conformance struct {
 	node, script, server string
 }
@@ -108,8 +108,8 @@ func installSuite(t *testing.T) conformance {
 	return c
 }
 
-// build builds the everything server from the SDK's own source, with two lines
-// changed. It is a program of the SDK's, so that it cannot be imported.
+// build builds the everything server from the SDK's source with two lines changed. It is a main
+// package, so it cannot be imported.
 func (c conformance) build(t *testing.T) {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/modelcontextprotocol/go-sdk").Output()
@@ -136,7 +136,7 @@ func (c conformance) build(t *testing.T) {
 	require.NoError(t, err, string(out))
 }
 
-// serve starts the everything server, with dedup in front if there are settings.
+// serve starts the everything server, with dedup in front if settings are given.
 func (c conformance) serve(t *testing.T, stateless bool, settings string) (url string) {
 	t.Helper()
 	cmd := exec.Command(c.server, "-http=free", "-stateless="+map[bool]string{true: "true", false: "false"}[stateless])
@@ -154,12 +154,12 @@ func (c conformance) serve(t *testing.T, stateless bool, settings string) (url s
 
 var suiteTime = regexp.MustCompile(`-\d{4}-\d\d-\d\dT[\w-]+$`)
 
-// run returns what the suite found of each scenario: its checks and their statuses.
+// run returns the suite's checks and their statuses for each scenario.
 func (c conformance) run(t *testing.T, url, version string) map[string][]string {
 	t.Helper()
 	folder := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), c.node, c.script, "server", "--url", url, "--spec-version", version, "--suite", "all", "--output-dir", folder)
-	out, err := cmd.CombinedOutput() // it fails where a check does: the checks say more
+	out, err := cmd.CombinedOutput() // it fails if a check fails; the checks have the details
 	files, globErr := filepath.Glob(filepath.Join(folder, "*", "checks.json"))
 	require.NoError(t, globErr)
 	require.NotEmpty(t, files, "%v: %s", err, out)

@@ -12,7 +12,7 @@ import (
 	"github.com/tooldedup/dedup/mcpdedup"
 )
 
-// cutFront stands before a server and cuts the connection in place of the first answer to each key.
+// cutFront is a proxy that cuts the connection instead of sending the first answer to each key.
 type cutFront struct {
 	inner http.Handler
 
@@ -24,7 +24,7 @@ type cutFront struct {
 func (f *cutFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the client has gone
+		return // the client left
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if !f.cuts(body) {

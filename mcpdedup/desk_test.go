@@ -21,7 +21,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// The desk of a hotel is what the tests' servers offer.
+// The tests' servers offer the tools of a hotel's desk.
 type (
 	bookIn struct {
 		Guest  string `json:"guest" jsonschema:"who is to stay"`
@@ -55,8 +55,8 @@ CREATE TABLE bookings (id bigint GENERATED ALWAYS AS IDENTITY (START WITH 900719
 CREATE TABLE effects (id bigint GENERATED ALWAYS AS IDENTITY, what text NOT NULL);
 CREATE TABLE server_only_canary (id int PRIMARY KEY)`
 
-// deskTools returns the desk's tools. Before a booking is committed, pause is
-// called, unless it is nil.
+// deskTools returns the desk's tools. It calls pause, if that is not nil, before a booking is
+// committed.
 func deskTools(pool *pgxpool.Pool, pause func(guest string)) (*tool.Registry, error) {
 	d, err := dedup.New(pool, nil)
 	if err != nil {
@@ -116,7 +116,7 @@ func effect(ctx context.Context, tx pgx.Tx, what string) error {
 	return err
 }
 
-// desk is a test's own hotel.
+// desk is a hotel of one test.
 type desk struct {
 	db    *pgtest.DB
 	pool  *pgxpool.Pool
@@ -148,7 +148,7 @@ func (d *desk) proxied(t testing.TB) (*tool.Registry, *faultproxy.Proxy) {
 	return tools, proxy
 }
 
-// count counts what calls have left behind.
+// count returns the number of rows that calls left.
 func (d *desk) count(t testing.TB, table string) (n int) {
 	t.Helper()
 	require.NoError(t, d.pool.QueryRow(t.Context(), `SELECT count(*) FROM `+pgx.Identifier{table}.Sanitize()).Scan(&n))
@@ -188,7 +188,7 @@ func connect(t testing.TB, server *mcp.Server, version ...string) *mcp.ClientSes
 	return cs
 }
 
-// connectOver connects with a version of MCP, without a session if none is given.
+// connectOver connects with a version of MCP, and without a session if version is empty.
 func connectOver(t testing.TB, transport mcp.Transport, version ...string) *mcp.ClientSession {
 	t.Helper()
 	opts := &mcp.ClientSessionOptions{ProtocolVersion: strings.Join(version, "")}
@@ -197,7 +197,7 @@ func connectOver(t testing.TB, transport mcp.Transport, version ...string) *mcp.
 	return cs
 }
 
-// args is a call's arguments.
+// args returns a call's arguments.
 type args = map[string]any
 
 func call(t testing.TB, cs *mcp.ClientSession, name string, arguments args) *mcp.CallToolResult {

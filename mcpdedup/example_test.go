@@ -46,8 +46,8 @@ func serveNotes(ctx context.Context, pool *pgxpool.Pool, transport mcp.Transport
 	return server.Run(ctx, transport)
 }
 
-// A write tool is added to an MCP server. The model's retry, with the same
-// idempotencyKey, gets the first call's answer.
+// A write tool is added to an MCP server. The model's retry with the same idempotencyKey gets the
+// first call's answer.
 func ExampleAddTools() {
 	pool, drop := notesDatabase()
 	defer drop()
@@ -73,8 +73,8 @@ func ExampleAddTools() {
 	// {"id":1} duplicate: true
 }
 
-// A server that exists already keeps its handlers. They write through the
-// transaction that the middleware opens.
+// An existing server keeps its handlers. They write through the transaction that the middleware
+// opens.
 func ExampleMiddleware() {
 	pool, drop := notesDatabase()
 	defer drop()

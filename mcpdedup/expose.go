@@ -12,14 +12,14 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// exposed is a tool as a server offers it.
+// exposed is a tool of a registry, as a server offers it.
 type exposed struct {
 	tools *tool.Registry
 	tool  *mcp.Tool
 	offered
 }
 
-// build makes of what the registry knows what the protocol shows.
+// build makes the MCP tool, and reports what cannot be shown.
 func (e *exposed) build() (problems []tool.Problem) {
 	report := func(field, reason string) {
 		problems = append(problems, tool.Problem{Tool: e.info.Name, Field: field, Reason: reason})
@@ -48,14 +48,14 @@ func (e *exposed) build() (problems []tool.Problem) {
 	return problems
 }
 
-// annotations are the hints that a tool's class gives. A Write is not idempotent in the
-// protocol's sense: its promise needs a key and has a time limit.
+// annotations returns the hints for a class. A Write is not idempotent in the protocol's sense: its
+// promise needs a key and has a time limit.
 func annotations(info tool.Info) *mcp.ToolAnnotations {
 	return &mcp.ToolAnnotations{
 		ReadOnlyHint:    info.Class == tool.ReadOnly,
 		DestructiveHint: new(info.Class == tool.Destructive),
 		IdempotentHint:  info.Class == tool.Idempotent,
-		OpenWorldHint:   new(info.External), // any other has its transaction and nothing else
+		OpenWorldHint:   new(info.External), // any other tool has its transaction and nothing else
 	}
 }
 
@@ -80,17 +80,17 @@ func (e *exposed) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Call
 	if err != nil {
 		return e.failed(ctx, answer.Key, err), nil
 	}
-	return e.answered(answer), nil
+	return e.result(answer), nil
 }
 
-// invocation takes from a request what it says of the call.
+// invocation makes an invocation of a request.
 func (e *exposed) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv tool.Invocation, err error) {
 	if inv, err = e.opts.caller(ctx, req); err != nil {
 		return inv, err
 	}
 	inv.Tool = e.info.Name
 	if !e.info.Class.Writes() {
-		inv.Args = req.Params.Arguments // a ReadOnly tool has no use for a key
+		inv.Args = req.Params.Arguments // a ReadOnly tool does not use a key
 		return inv, nil
 	}
 	taken, err := e.take(req.Params)
@@ -98,7 +98,7 @@ func (e *exposed) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv
 	return inv, err
 }
 
-// caller begins an invocation with who makes it.
+// caller returns an invocation with the scope of a request.
 func (o *Options) caller(ctx context.Context, req *mcp.CallToolRequest) (inv tool.Invocation, err error) {
 	if inv.Scope, err = door.Scope(o.Scope(ctx, req)); err != nil {
 		err = notMade(door.Unidentified, "The server does not know on whose behalf this call is made.", err)

@@ -8,9 +8,9 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// operation is the envelope in which a call of an external tool is answered, get_operation, and with
-// Options.Envelope every tool. Its schema is declared, and fits every status: what a model is to do next
-// stands in it, because some clients show models nothing but the structured content.
+// operation is the envelope for the answers of external tools and of get_operation, and of every
+// tool with Options.Envelope. The declared schema fits every status. The envelope tells the model
+// what to do next, because some clients show a model only the structured content.
 type operation struct {
 	Status     door.State      `json:"status"`
 	Operation  string          `json:"operation,omitempty"`
@@ -21,7 +21,7 @@ type operation struct {
 	FirstAt    string          `json:"firstAt,omitempty"`
 }
 
-// operationSchema lacks the result, whose schema is its tool's.
+// operationSchema lacks the result, whose schema is the tool's.
 const operationSchema = `{"type":"object","properties":{
 	"status":{"type":"string","enum":["pending","running","parked","done","refused","expired","unknown"],
 		"description":"Only done has a result. running and pending have none yet. parked may have happened: do not repeat it with a new key."},
@@ -32,31 +32,33 @@ const operationSchema = `{"type":"object","properties":{
 	"firstAt":{"type":"string","format":"date-time","description":"When the answer was recorded."}
 	},"required":["status"]}`
 
-// operationOf names a call. Names of tools have no "/" in MCP.
+// operationOf names a call. A tool's name has no "/" in MCP.
 func operationOf(tool, key string) string { return tool + "/" + key }
 
 func (o *operation) answer(meta mcp.Meta) *mcp.CallToolResult {
 	if o.RetryAfter > 0 {
 		meta[door.MetaRetryAfter] = o.RetryAfter
 	}
-	text, _ := door.JSON(o) // its parts are strings, numbers and what was found to be JSON
+	text, _ := door.JSON(o) // the parts are strings, numbers and valid JSON
 	return textResult(text, meta)
 }
 
-// openOperation is what a call of an external tool is answered with that has no answer yet; nil for any
-// other error. Neither is an error: the call goes on, or its outcome is not known.
+// openOperation returns the answer to a call of an external tool that is in flight or parked, and
+// nil for any other error. Neither is an error for the client: the operation goes on, or its
+// outcome is unknown.
 func (e *exposed) openOperation(key string, err error) *mcp.CallToolResult {
 	state := door.FailureOf(e.info.RecordedAs, err).State()
 	if state == "" {
 		return nil
 	}
 	o := &operation{Operation: operationOf(e.info.Name, key)}
-	o.stand(state, e.opts, "call again "+e.words(key).Same+", or ask "+getOperation+": the answer is its result")
+	o.setState(state, e.opts, "call again "+e.words(key).Same+", or ask "+getOperation+": the answer is its result")
 	return o.answer(mcp.Meta{MetaKey: key})
 }
 
-// stand puts an operation into a state, and says what to do next. again is how to ask again.
-func (o *operation) stand(state door.State, opts *Options, again string) {
+// setState sets the state of an operation and the message that tells what to do next. again says
+// how to ask again.
+func (o *operation) setState(state door.State, opts *Options, again string) {
 	o.Status, o.RetryAfter = state, door.Seconds(state.RetryAfter(opts.RetryAfter))
 	wait := door.Words{RetryAfter: opts.RetryAfter}.Wait() + ", then " + again + "."
 	switch state {

@@ -21,8 +21,8 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// till is a desk whose registry has tools that act outside of the database. The guest says
-// what becomes of a payment; the guest Slow enters, and leaves once it is released.
+// till is a desk whose registry has external tools. The guest decides the outcome of a payment; the
+// guest Slow waits until it is released.
 type till struct {
 	*desk
 	x                *external.Tools
@@ -88,8 +88,8 @@ func asking(operation string) args { return args{"operation": operation} }
 
 var moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`)
 
-// TestExternal holds what clients are answered in each state to a golden file, and every answer
-// to the schema that its tool declares.
+// TestExternal compares the answers in each state with a golden file, and every answer with the
+// schema that its tool declares.
 func TestExternal(t *testing.T) {
 	t.Parallel()
 	d := newTill(t)
@@ -164,15 +164,15 @@ func TestExternal(t *testing.T) {
 	told("no text", "get_operation", args{"operation": 7})
 	requireGolden(t, "external.golden", golden.String())
 
-	// Another principal's operations are not there.
+	// Another principal's operations are unknown.
 	stranger := connect(t, d.server(t, &mcpdedup.Options{Scope: mcpdedup.SingleUser("another")}))
 	for _, key := range []string{"k1", "k2", "k3", "k/4", "k5"} {
 		require.Contains(t, text(call(t, stranger, "get_operation", asking("pay/"+key))), `"status":"unknown"`)
 	}
 }
 
-// TestExternalToolsAreRefused: the tool that is added beside them has its name for itself, and
-// none is added without them.
+// TestExternalToolsAreRefused: no other tool can have the name get_operation if there are external
+// tools, and get_operation is added only with them.
 func TestExternalToolsAreRefused(t *testing.T) {
 	t.Parallel()
 	d := newTill(t)
@@ -185,8 +185,8 @@ func TestExternalToolsAreRefused(t *testing.T) {
 	require.NoError(t, mcpdedup.AddTools(newServer(), alone, oneUser()))
 }
 
-// TestLongTypeScriptClientTakesOperations: a client that holds results to their schemas takes what
-// is done, parked and refused, and what is looked up.
+// TestLongTypeScriptClientTakesOperations: a client that checks results against their schemas
+// accepts done, parked and refused calls, and look-ups.
 func TestLongTypeScriptClientTakesOperations(t *testing.T) {
 	t.Parallel()
 	script := installTypeScript(t)

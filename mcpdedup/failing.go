@@ -12,15 +12,16 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// failure is an error as a client is told of it. It is an error itself where a call is not made.
+// failure is an error as the client sees it. It is also the error of a call that is refused before
+// its tool runs.
 type failure struct {
 	code door.Code
 	text string
-	// meta is what _meta has beside code and key.
+	// meta is added to code and key in _meta.
 	meta mcp.Meta
-	// hidden says that the text is not all, and the server's author is told.
+	// hidden reports that the text leaves out details, which Options.OnError gets.
 	hidden bool
-	// err is the cause, which the client is not told.
+	// err is the cause. The client does not see it.
 	err error
 }
 
@@ -33,32 +34,32 @@ func (e *failure) Error() string {
 
 func (e *failure) Unwrap() error { return e.err }
 
-// notMade is the failure of a call that is refused before its tool is asked.
+// notMade returns the failure of a call that is refused before its tool runs.
 func notMade(code door.Code, text string, err error) *failure {
 	return &failure{code: code, text: text + nothing + next[code], hidden: err != nil, err: err}
 }
 
-// failed returns the tool error that an error becomes.
+// failed returns the tool error for an error.
 func (o *offered) failed(ctx context.Context, key string, err error) *mcp.CallToolResult {
-	told := o.tell(ctx, key, err)
-	if told.hidden {
+	f := o.failureOf(ctx, key, err)
+	if f.hidden {
 		hash := ""
 		if key != "" {
 			hash = dedup.KeyHash(key)
 		}
-		o.opts.report(ctx, Failure{Tool: o.info.Name, Code: string(told.code), KeyHash: hash, Err: err})
+		o.opts.report(ctx, Failure{Tool: o.info.Name, Code: string(f.code), KeyHash: hash, Err: err})
 	}
-	res := &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: told.text}}, Meta: mcp.Meta{door.MetaError: string(told.code)}}
-	if key != "" && told.code != door.KeyInvalid {
+	res := &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: f.text}}, Meta: mcp.Meta{door.MetaError: string(f.code)}}
+	if key != "" && f.code != door.KeyInvalid {
 		res.Meta[MetaKey] = key
 	}
-	maps.Copy(res.Meta, told.meta)
+	maps.Copy(res.Meta, f.meta)
 	return res
 }
 
 const nothing = " Nothing was done. "
 
-func (o *offered) tell(ctx context.Context, key string, err error) failure {
+func (o *offered) failureOf(ctx context.Context, key string, err error) failure {
 	w := o.words(key)
 	if cancelled(ctx, err) {
 		return failure{code: door.Timeout, text: w.Text(door.Failure{Code: door.Timeout})}
@@ -68,41 +69,40 @@ func (o *offered) tell(ctx context.Context, key string, err error) failure {
 		return *ready
 	}
 	of := door.FailureOf(o.info.RecordedAs, err)
-	told := failure{code: of.Code, text: w.Text(of)}
+	f := failure{code: of.Code, text: w.Text(of)}
 	switch of.Code {
 	case door.KeyReused, door.Expired:
-		told.meta = mcp.Meta{door.MetaFirstAt: rfc3339(of.Record.FirstAt)}
+		f.meta = mcp.Meta{door.MetaFirstAt: rfc3339(of.Record.FirstAt)}
 	case door.InFlight:
-		told.meta = mcp.Meta{door.MetaRetryAfter: door.Seconds(o.opts.RetryAfter)}
+		f.meta = mcp.Meta{door.MetaRetryAfter: door.Seconds(o.opts.RetryAfter)}
 	case door.Refused:
 		return refusedFailure(of.Refusal)
 	case door.KeyRequired:
 		if len(o.info.Key) == 0 {
-			told.text = o.keyRequiredText()
+			f.text = o.keyRequiredText()
 		}
 	case door.KeyInvalid, door.ArgumentsInvalid:
 	case door.Blocked, door.OutcomeUnknown, door.Unavailable, door.Timeout:
-		told.hidden = true
+		f.hidden = true
 	default:
-		told.code, told.hidden = door.Failed, true
+		f.code, f.hidden = door.Failed, true
 		if o.opts.Explain != nil {
 			if text, ok := o.opts.Explain(ctx, err); ok {
-				told.text, told.hidden = text, false
+				f.text, f.hidden = text, false
 			}
 		}
 	}
-	return told
+	return f
 }
 
-// cancelled reports whether a call failed because its client cancelled it or has
-// gone. That is no fault of the server's, unless something may have been done: then
-// the server's author is told what.
+// cancelled reports whether a call failed because its client cancelled it or left. That is no fault
+// of the server. A call that may have been committed does not count: OnError must get it.
 func cancelled(ctx context.Context, err error) bool {
 	return errors.Is(ctx.Err(), context.Canceled) && errors.Is(err, context.Canceled) &&
 		!errors.Is(err, dedup.ErrOutcomeUnknown) && !errors.Is(err, dedup.ErrBroken)
 }
 
-// next says what to do about a call that was not made.
+// next has the advice for a call that was not made.
 var next = map[door.Code]string{
 	door.KeyInvalid:       fmt.Sprintf("Call again with a key of 1 to %d characters, such as a UUID.", maxKeyLength),
 	door.ArgumentsInvalid: "Correct it and call again.",
@@ -110,13 +110,12 @@ var next = map[door.Code]string{
 }
 
 func refusedFailure(refused *dedup.RefusedError) failure {
-	told := failure{code: door.Refused, text: refused.Message, meta: mcp.Meta{door.MetaDuplicate: door.IsDuplicate(refused.Replayed, refused.Recovered), door.MetaFirstAt: rfc3339(refused.CreatedAt)}}
+	f := failure{code: door.Refused, text: refused.Message, meta: mcp.Meta{door.MetaDuplicate: door.IsDuplicate(refused.Replayed, refused.Recovered), door.MetaFirstAt: rfc3339(refused.CreatedAt)}}
 	if door.OfDatabase(refused.Message) {
-		// An error of the database's or of its driver's that was recorded as the
-		// answer, by a tool that records all errors. Of a replay there is nothing
-		// but the text.
-		told.text, told.hidden = door.HiddenRefusal, true
-		return told
+		// The error of the database or its driver was recorded as the answer, by a tool that
+		// records all errors. A replay has only its text.
+		f.text, f.hidden = door.HiddenRefusal, true
+		return f
 	}
 	extra := map[string]any{}
 	if refused.Code != "" {
@@ -126,7 +125,7 @@ func refusedFailure(refused *dedup.RefusedError) failure {
 		extra["details"] = refused.Details
 	}
 	if len(extra) > 0 {
-		told.meta[door.MetaRefusal] = extra
+		f.meta[door.MetaRefusal] = extra
 	}
-	return told
+	return f
 }

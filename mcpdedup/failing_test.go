@@ -20,8 +20,8 @@ import (
 	"github.com/tooldedup/dedup/tool/runner"
 )
 
-// TestTexts holds the text of every code to a golden file, for tools whose key is
-// an added argument, stands in _meta, is an argument of theirs, or is not needed.
+// TestTexts compares the text of every code with a golden file, for tools whose key is an added
+// argument, in _meta, one of their own arguments, or not needed.
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC)
@@ -105,15 +105,14 @@ func TestTexts(t *testing.T) {
 	require.Equal(t, string(want), golden.String())
 }
 
-// codes are all codes of answers, and whether the same call may be made again.
+// codes lists all codes of answers, and whether the same call may be made again.
 var codes = map[door.Code]bool{
 	door.InFlight: true, door.OutcomeUnknown: true, door.Unavailable: true, door.Timeout: true,
 	door.KeyRequired: false, door.KeyInvalid: false, door.KeyReused: false, door.ArgumentsInvalid: false, door.Expired: false,
 	door.Refused: false, door.Blocked: false, door.Unidentified: false, door.Failed: false,
 }
 
-// described is an answer in a line for each text, and one for _meta without the
-// key.
+// described returns an answer with one line for each text, and one for _meta without the key.
 func described(t *testing.T, res *mcp.CallToolResult, hidden bool) string {
 	t.Helper()
 	var b strings.Builder
@@ -127,8 +126,8 @@ func described(t *testing.T, res *mcp.CallToolResult, hidden bool) string {
 	return b.String()
 }
 
-// TestCodes: the package documentation has a line for each code, and package runner knows by which of them a call may be
-// made again.
+// TestCodes: the package documentation has a line for each code, and package runner repeats a call
+// for the same codes.
 func TestCodes(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile("doc.go")

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The fuzzers' inputs go through the SDK's HTTP handler to a server on a real
-// database. Whatever they are: there is one booking for each record that is no
-// refusal, and nothing of the server's in an answer.
+// The fuzzers' inputs go through the SDK's HTTP handler to a server on a real database. For every
+// input there must be one booking for each record that is not a refusal, and no detail of the
+// server in an answer.
 
 func FuzzArguments(f *testing.F) {
 	for _, m := range malformed {
@@ -53,7 +53,7 @@ func FuzzBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) { check(t, string(body)) })
 }
 
-// fuzzer returns a function that posts a body and looks what became of it.
+// fuzzer returns a function that posts a body and checks the result.
 func fuzzer(f *testing.F) func(t *testing.T, body string) {
 	d := newDesk(f, nil)
 	post := poster(d.server(f, oneUser()))
@@ -67,7 +67,7 @@ func fuzzer(f *testing.F) func(t *testing.T, body string) {
 			require.True(t, utf8.ValidString(answer), answer)
 		}
 		if !strings.Contains(answer, `"duplicate":`) {
-			return // nothing was recorded, or it is another method's answer
+			return // nothing was recorded, or another method answered
 		}
 		var records, effects int
 		require.NoError(t, d.pool.QueryRow(t.Context(), `

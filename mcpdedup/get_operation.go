@@ -15,16 +15,17 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// getOperation is the name of the tool that is added beside external tools.
+// getOperation is the name of the tool that is added for external tools.
 const getOperation = "get_operation"
 
-// operations says what became of calls of external tools. It runs nothing.
+// operations is the tool get_operation. It reports the state of calls of external tools and runs
+// nothing.
 type operations struct {
 	tools *tool.Registry
 	offered
 }
 
-// lookup is what get_operation is called with.
+// lookup has the arguments of get_operation.
 type lookup struct {
 	Operation string `json:"operation" jsonschema:"The operation of that call, exactly as it was answered."`
 }
@@ -63,7 +64,7 @@ func (o *operations) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 
 var errNoOperation = notMade(door.ArgumentsInvalid, "The argument operation names no call of a tool that can be looked up.", nil)
 
-// invocation takes from a request which call is asked for.
+// invocation returns the call that a request asks for.
 func (o *operations) invocation(ctx context.Context, req *mcp.CallToolRequest) (inv tool.Invocation, err error) {
 	if inv, err = o.opts.caller(ctx, req); err != nil {
 		return inv, err
@@ -77,13 +78,13 @@ func (o *operations) invocation(ctx context.Context, req *mcp.CallToolRequest) (
 	return inv, nil
 }
 
-// describe makes of where a call stands what is answered.
+// describe returns the answer for a status.
 func (o *operations) describe(inv tool.Invocation, found external.Status) *operation {
 	op, state := &operation{Operation: operationOf(inv.Tool, inv.Key)}, door.StateOf(found)
-	if state == door.StateBroken { // somebody has to look what it did
+	if state == door.StateBroken { // an operator has to look what it did
 		state = door.StateParked
 	}
-	op.stand(state, o.opts, "ask again")
+	op.setState(state, o.opts, "ask again")
 	if !found.Record.CreatedAt.IsZero() && state != door.StateParked {
 		op.FirstAt = rfc3339(found.Record.CreatedAt)
 	}

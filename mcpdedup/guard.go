@@ -14,7 +14,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// guard stands before one tool of a server.
+// guard guards one tool of a server.
 type guard struct {
 	d      *dedup.Deduper
 	policy Policy
@@ -23,8 +23,8 @@ type guard struct {
 
 type txContext struct{}
 
-// Tx returns the transaction through which a handler behind [Middleware] writes.
-// It is false for tools that the middleware passes on, such as ReadOnly ones.
+// Tx returns the transaction that a handler behind [Middleware] writes through. The second result
+// is false for tools that the middleware passes on, such as ReadOnly ones.
 func Tx(ctx context.Context) (pgx.Tx, bool) {
 	tx, ok := ctx.Value(txContext{}).(pgx.Tx)
 	return tx, ok
@@ -67,7 +67,7 @@ func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.Met
 	case err == nil:
 		return complete(req.Session, res), nil
 	case errors.As(err, &own) && !errors.Is(err, dedup.ErrAttemptsExhausted) && !errors.Is(err, dedup.ErrOutcomeUnknown) && !(errors.As(err, &misuse) && misuse.What == "effect"):
-		return own.result, own.err // as if nobody stood before the handler
+		return own.result, own.err // as without the middleware
 	default:
 		return complete(req.Session, g.failed(ctx, taken.key, err)), nil
 	}
@@ -91,8 +91,7 @@ func (g *guard) run(ctx context.Context, scope, key string, compared json.RawMes
 	return replay(result.Value, recordMeta(key, door.IsDuplicate(result.Replayed, result.Recovered), result.CreatedAt))
 }
 
-// compared returns the arguments by which calls are told from each other: without the key,
-// and without what is ignored.
+// compared returns the arguments that are compared: without the key and the ignored arguments.
 func (g *guard) compared(args json.RawMessage) (json.RawMessage, error) {
 	ignored := g.policy.Ignored
 	if g.ownKey {

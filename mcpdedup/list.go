@@ -11,8 +11,8 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// spliceList shows the guarded tools of a list as they are to be called. The
-// server's own tools stay as they are: the list holds pointers to them.
+// spliceList returns a list of tools with the guarded ones changed. The list holds pointers to the
+// server's own tools, so it changes copies.
 func spliceList(ctx context.Context, guards map[string]*guard, opts *Options, result mcp.Result) (mcp.Result, error) {
 	list, ok := result.(*mcp.ListToolsResult)
 	if !ok {
@@ -37,11 +37,11 @@ func spliceList(ctx context.Context, guards map[string]*guard, opts *Options, re
 	return &spliced, nil
 }
 
-// show returns a tool with the hints of its class, and with the added arguments.
+// show returns a tool with the hints of its class and the added argument.
 func (g *guard) show(t *mcp.Tool) (*mcp.Tool, error) {
 	shown := *t
 	hints := annotations(g.info)
-	hints.OpenWorldHint = nil // its author knows
+	hints.OpenWorldHint = nil // only the tool's author knows it
 	if t.Annotations != nil {
 		hints.Title, hints.OpenWorldHint = t.Annotations.Title, t.Annotations.OpenWorldHint
 	}
@@ -66,7 +66,7 @@ func (g *guard) show(t *mcp.Tool) (*mcp.Tool, error) {
 	return &shown, nil
 }
 
-// schemaText returns a schema as the SDK writes it, with <, > and & as they are.
+// schemaText returns a schema as the SDK writes it, with <, > and & unescaped.
 func schemaText(schema any) (json.RawMessage, error) {
 	text, err := door.JSON(schema)
 	if err != nil {

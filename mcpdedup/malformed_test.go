@@ -17,11 +17,10 @@ import (
 
 type request struct{ name, body string }
 
-// malformed are requests that are wrong in one way each. A body is that of a call
-// of book, if it does not begin with "raw:". The answers stand in
-// testdata/malformed.golden, which is their documentation.
+// malformed are requests with one fault each. A body is that of a call of book, unless it begins
+// with "raw:". testdata/malformed.golden has the answers and documents them.
 var malformed = []request{
-	// The key.
+	// Keys.
 	{"no key", `{"guest":"Ada","card":"canary"}`},
 	{"no arguments", ``},
 	{"empty key", `{"guest":"Ada","idempotencyKey":""}`},
@@ -46,7 +45,7 @@ var malformed = []request{
 	{"key in _meta has a control character", `raw:{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"book","arguments":{"guest":"Ada"},"_meta":{"io.github.tooldedup/idempotency-key":"canary\u0007"}}}`},
 	{"key in _meta under another name", `raw:{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"book","arguments":{"guest":"Ada"},"_meta":{"idempotencyKey":"canary"}}}`},
 	{"only the id of the request", `raw:{"jsonrpc":"2.0","id":"a-request","method":"tools/call","params":{"name":"book","arguments":{"guest":"Ada"}}}`},
-	// The arguments.
+	// Arguments.
 	{"missing argument", `{"card":"canary","idempotencyKey":"k"}`},
 	{"unknown argument", `{"guest":"Ada","suite":"canary","idempotencyKey":"k"}`},
 	{"unknown argument with an odd name", `{"guest":"Ada","a\"b\n":"canary","idempotencyKey":"k"}`},
@@ -73,8 +72,7 @@ var malformed = []request{
 	{"fault of the server's", `raw:{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"find","arguments":{"guest":"broken"}}}`},
 }
 
-// noMCP are requests that the SDK answers before any tool is found. It quotes to
-// a client what that sent.
+// noMCP are requests that the SDK answers before a tool is found. It quotes the client's own text.
 var noMCP = []request{
 	{"unknown tool", `raw:{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"unknown","arguments":{"card":"canary"}}}`},
 	{"no tool", `raw:{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"card":"canary"}}}`},
@@ -91,8 +89,8 @@ var noMCP = []request{
 		strings.Repeat("[", 1200) + strings.Repeat("]", 1200) + `}}}`},
 }
 
-// TestMalformed: each has its answer, nothing is stored, and what a client sent or
-// the server has is not told.
+// TestMalformed: each request gets its answer, nothing is stored, and no answer repeats the
+// client's values or details of the server.
 func TestMalformed(t *testing.T) {
 	t.Parallel()
 	require.GreaterOrEqual(t, len(malformed), 40)
@@ -124,7 +122,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// poster posts bodies to a server, without a session.
+// poster posts bodies to a server without a session.
 func poster(server *mcp.Server) func(body string) (status int, answer string) {
 	handler := bearer(server, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
 	return func(body string) (int, string) {
@@ -157,7 +155,7 @@ func abridged(s string) string {
 	return b.String()
 }
 
-// TestUnidentified: a call that nobody made is not run, whatever its tool and door.
+// TestUnidentified: a call without a scope is not run, for every tool and both ways.
 func TestUnidentified(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)

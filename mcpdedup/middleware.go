@@ -12,8 +12,8 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// Middleware guards the tools that a server has already. It is for those whose tools are written for
-// the SDK and stay so; whoever writes new ones has less to do with a registry and [AddTools].
+// Middleware guards existing tools of a server that were written for the SDK and stay so. For new
+// tools, a registry and [AddTools] are less work.
 //
 //	guard, err := mcpdedup.Middleware(d, map[string]mcpdedup.Policy{
 //		"get_order":    {Class: tool.ReadOnly},
@@ -22,25 +22,25 @@ import (
 //	...
 //	server.AddReceivingMiddleware(guard)
 //
-// A call of a tool that writes runs the tool's handler inside of [dedup.Do], and
-// the handler writes through the transaction that [Tx] finds in its context: what
-// goes past it is not part of the promise. The result is recorded with it, and a
-// repeat gets that. A result that is an error (isError), or that asks the client
-// for more input, rolls back and is not recorded, and neither is an error of the
-// handler's, unless it is wrapped by [dedup.Final]: that is recorded and answered
-// as a refusal. The input that a client adds is not compared: a key's first
-// completed result is the answer to all of its calls. Like every effect, a handler
-// may run more than once for one call, and all its runs but one are rolled back.
+// A call of a tool that writes runs the tool's handler inside [dedup.Do]. The handler writes
+// through the transaction that [Tx] returns; other writes are not protected. The result is recorded
+// in that transaction, and a repeat gets it. Like every effect, a handler may run more than once
+// for one call; all runs but one are rolled back.
+//
+// A result that is an error (isError), or that asks the client for more input, rolls back and is
+// not recorded. An error of the handler does too, unless [dedup.Final] wraps it: then it is
+// recorded and answered as a refusal. Input that a client adds is not compared: the first completed
+// result of a key answers all its calls.
 //
 // The list of tools shows the argument for the key and the hints of the class. A tool cannot be
-// listed that has an argument of that name itself, or whose schema refuses the added argument: by
-// maxProperties, for one, or by an allOf with a part that is closed. Then name an argument of the
-// tool's own as Policy.KeyArgument, or let clients send keys in _meta, with Options.KeysInMeta.
+// listed if it has an argument of that name, or if its schema refuses additional arguments, for
+// instance by maxProperties or a closed part of an allOf. Then name one of the tool's arguments as
+// Policy.KeyArgument, or set Options.KeysInMeta and let clients send keys in _meta.
 //
-// Every tool has to be named, those that only read too: any other is not listed and cannot be
-// called, and OnError is told when it would be listed. Of the options Scope,
-// KeysInMeta, RetryAfter and OnError are used, and others refused.
-// The error is an *[dedup.InvalidError] or a *[tool.RegistrationError].
+// Name every tool, also those that only read. Any other tool is not listed and cannot be called,
+// and OnError is told each time the list leaves it out. Middleware uses the options Scope,
+// KeysInMeta, RetryAfter and OnError, and refuses the others. It returns a *[dedup.InvalidError] or
+// a *[tool.RegistrationError], and panics if d is nil.
 func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.Middleware, error) {
 	if d == nil {
 		panic("mcpdedup: Middleware: the Deduper is nil")
@@ -74,7 +74,7 @@ func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.M
 					return nil, fmt.Errorf("mcpdedup: tools/call with a %T", req)
 				}
 				g := guards[call.Params.Name]
-				if g == nil { // also if the server has it, as the SDK says it of any other
+				if g == nil { // even if the server has it; this is the SDK's error for unknown tools
 					return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", call.Params.Name)}
 				}
 				return g.call(ctx, call, next)

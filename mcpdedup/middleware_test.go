@@ -19,8 +19,8 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// existing adds the tools of a server that knows nothing of dedup, but for where
-// its transaction comes from.
+// existing adds tools that were written without dedup, except that they get their transaction from
+// Tx.
 func existing() *mcp.Server {
 	server := newServer()
 	var busy atomic.Int32
@@ -104,21 +104,21 @@ func TestMiddlewareReplays(t *testing.T) {
 	require.Equal(t, "false", text(found), "a tool that reads is passed on")
 	require.Empty(t, code(found))
 
-	// The numbers of a replay are those that were recorded.
+	// A replay keeps the text of the recorded numbers.
 	_, answer := poster(server)(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"book","arguments":{"guest":"Ada","idempotencyKey":"k"}}}`)
 	require.Contains(t, answer, `"number":9007199254740993`)
 	require.NotContains(t, answer, "resultType")
 }
 
-// TestMiddlewareAnswers: a result and a refusal are recorded, and the same each time. What is neither is answered as the
-// handler did, and leaves nothing. A handler is run again after a fault that a fresh transaction may not
-// meet, also if it packs it into a result.
+// TestMiddlewareAnswers: a result and a refusal are recorded, and equal each time. Any other answer
+// is the handler's, and leaves nothing. A handler runs again after a fault that may pass, also if
+// the handler put the fault into a result.
 func TestMiddlewareAnswers(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
 	cs := connect(t, guardedServer(t, d, oneUser(), policies))
 	for _, c := range []struct {
-		tool, guest, code, text string // the text is that of an error
+		tool, guest, code, text string // text is an error's
 		kept                    bool
 		bookings                int
 	}{
@@ -146,8 +146,8 @@ func TestMiddlewareAnswers(t *testing.T) {
 	require.False(t, res.IsError, "the key is free: %s", text(res))
 }
 
-// TestMiddlewareWithoutKey: such a call has no record. So a handler that ends its transaction by itself is only
-// found out.
+// TestMiddlewareWithoutKey: a call without a key has no record, so a handler that ends its own
+// transaction can only be detected.
 func TestMiddlewareWithoutKey(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
@@ -170,7 +170,7 @@ func TestMiddlewareWithoutKey(t *testing.T) {
 	require.ErrorIs(t, told[0].Err, dedup.ErrInvalid)
 }
 
-// TestMiddlewareRefusesPolicies: what no call could be made with is told at start-up.
+// TestMiddlewareRefusesPolicies: a policy that no call could use is refused at start-up.
 func TestMiddlewareRefusesPolicies(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil).tools.Deduper()
@@ -198,7 +198,7 @@ func TestMiddlewareLists(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
 	server := guardedServer(t, d, oneUser(), policies)
-	for range 2 { // the server's own tools stay as they are
+	for range 2 { // the server's own tools are not changed
 		list, err := connect(t, server).ListTools(t.Context(), nil)
 		require.NoError(t, err)
 		requireGolden(t, "middleware.golden.json", asJSON(t, list.Tools)+"\n")
@@ -216,9 +216,8 @@ func TestMiddlewareLists(t *testing.T) {
 	require.ErrorContains(t, told[0].Err, "rename it")
 }
 
-// TestRecordsOfTheOtherKind: a tool goes behind the middleware, or comes out of
-// it, between a call and its repeat. The repeat is neither carried out nor
-// answered with what nobody said.
+// TestRecordsOfTheOtherKind: a tool is put behind the middleware, or taken out, between a call and
+// its repeat. The repeat is not carried out, and gets an error instead of the other kind's record.
 func TestRecordsOfTheOtherKind(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
@@ -241,8 +240,8 @@ func TestRecordsOfTheOtherKind(t *testing.T) {
 	require.Equal(t, 2, d.count(t, "bookings"))
 }
 
-// TestMiddlewareKeepsTheVersion: from 2026-07-28 on a result says of which type
-// it is, and so do those that the middleware gives in place of a handler.
+// TestMiddlewareKeepsTheVersion: from version 2026-07-28 on every result has a resultType, also the
+// middleware's own.
 func TestMiddlewareKeepsTheVersion(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
@@ -254,7 +253,7 @@ func TestMiddlewareKeepsTheVersion(t *testing.T) {
 			require.NoError(t, json.Unmarshal([]byte(asJSON(t, call(t, cs, name, arguments))), &wire))
 			return wire.ResultType
 		}
-		want := says("find", nil) // the SDK's own
+		want := says("find", nil) // the SDK's own result
 		require.Equal(t, version == withoutSession, want == "complete")
 		for range 2 {
 			require.Equal(t, want, says("book", args{"guest": "Ada", mcpdedup.KeyArgument: "k"}))

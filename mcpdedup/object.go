@@ -10,20 +10,20 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// object is a JSON object, of which every byte of a name and a value stays as it is: decoded
-// and encoded again, a schema may lose digits of a number, the order of its members and
-// keywords that the decoder does not know. Space between members is left out.
+// object is a JSON object that keeps the exact bytes of its names and values. Decoding and encoding
+// a schema could lose digits of a number, the order of members, and unknown keywords. Space between
+// members is dropped.
 type object []member
 
 type member struct {
 	name           string
-	spelled, value []byte // the texts of the name and of the value
+	spelled, value []byte // the exact texts of the name and the value
 }
 
 // readObject reads a valid JSON object.
 func readObject(text []byte) (o object) {
 	dec := json.NewDecoder(bytes.NewReader(text))
-	_, _ = dec.Token() // the brace; no step can fail, as the text is valid
+	_, _ = dec.Token() // the brace; no step can fail, because the text is valid
 	for dec.More() {
 		from := dec.InputOffset()
 		token, _ := dec.Token()
@@ -46,8 +46,8 @@ func (o object) text() json.RawMessage {
 	return append(text, '}')
 }
 
-// value returns the text of a member, nil where there is none. Of two with one name, readers
-// take the last.
+// value returns the text of a member, nil if it is missing. Of two members with one name, JSON
+// readers take the last.
 func (o object) value(name string) []byte {
 	for _, m := range slices.Backward(o) {
 		if m.name == name {
@@ -57,7 +57,7 @@ func (o object) value(name string) []byte {
 	return nil
 }
 
-// set gives a member another value, or adds it. Its name needs no escapes.
+// set sets a member's value, or adds the member. Its name must need no escapes.
 func (o *object) set(name string, value []byte) {
 	for i, m := range slices.Backward(*o) {
 		if m.name == name {
@@ -68,7 +68,7 @@ func (o *object) set(name string, value []byte) {
 	*o = append(*o, member{name, []byte(`"` + name + `"`), value})
 }
 
-// object returns the object in a schema's member, an empty one where that is missing or null.
+// object returns the object in a member of a schema, an empty one if the member is missing or null.
 func (o object) object(name string) (object, error) {
 	switch value := o.value(name); {
 	case value == nil, string(value) == "null":
@@ -80,9 +80,9 @@ func (o object) object(name string) (object, error) {
 	}
 }
 
-// takeMembers takes the members with the given names out of a JSON object and
-// returns the text without them. Text that is no JSON object is returned as it is:
-// whoever reads it next says what is wrong.
+// takeMembers removes the members with the given names from a JSON object. It returns the text
+// without them, and the members. Text that is not a JSON object is returned unchanged: the next
+// reader reports it.
 func takeMembers(text json.RawMessage, names ...string) (rest json.RawMessage, taken map[string]json.RawMessage, err error) {
 	if len(names) == 0 || !json.Valid(text) || !utf8.Valid(text) || !isObject(text) {
 		return text, nil, nil

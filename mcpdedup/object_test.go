@@ -21,7 +21,7 @@ func TestTakeMembers(t *testing.T) {
 		{` { "b" : [1, 2] , "a" : {"a":1} , "c":{"a":2} } `, `{"b":[1, 2],"c":{"a":2}}`, `{"a":1}`},
 		{`{"\u0061":1,"\ud800":2,"B\u0000":3}`, `{"\ud800":2,"B\u0000":3}`, `1`},
 		{`{"b":1,"b":2,"a":null}`, `{"b":1,"b":2}`, `null`},
-		// What is no object is somebody else's to refuse.
+		// The next reader refuses text that is not an object.
 		{``, ``, ``}, {`null`, `null`, ``}, {`["a"]`, `["a"]`, ``}, {`{"a":1`, `{"a":1`, ``}, {"{\"a\":\"\xff\"}", "{\"a\":\"\xff\"}", ``},
 		{`{"a":1}{}`, `{"a":1}{}`, ``},
 	} {
@@ -34,7 +34,7 @@ func TestTakeMembers(t *testing.T) {
 	require.ErrorContains(t, err, "twice")
 }
 
-// FuzzTakeMembers: what is taken out and what is left are together what was given.
+// FuzzTakeMembers: the members that are taken and the rest together are the input.
 func FuzzTakeMembers(f *testing.F) {
 	for _, seed := range []string{`{"idempotencyKey":"k","confirm":true,"n":1e2}`, `{"a":{"idempotencyKey":1}}`, ` {"\u0069dempotencyKey" :"k" }`,
 		`{"idempotencyKey":1,"idempotencyKey":2}`, `[]`, `null`, ``, `{"a":"\ud800","":[[[]]]}`, "{\"\xff\":1}"} {
@@ -64,7 +64,7 @@ func FuzzTakeMembers(f *testing.F) {
 	})
 }
 
-// What of JSON is refused stands in testdata/malformed.golden.
+// testdata/malformed.golden lists the JSON that is refused.
 func TestClientKey(t *testing.T) {
 	t.Parallel()
 	for _, good := range []string{"k", "1", "a b", "schlüssel", strings.Repeat("k", door.MaxKey), "🙂"} {
@@ -72,7 +72,7 @@ func TestClientKey(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, good, key)
 	}
-	// As many characters as maxLength allows, and more bytes than package dedup.
+	// As many characters as maxLength allows, and more bytes than package dedup does.
 	for _, long := range []string{strings.Repeat("ü", 128), strings.Repeat("🙂", maxKeyLength)} {
 		key, err := clientKey(door.Turn{}, "here", "pay", long)
 		require.NoError(t, err)

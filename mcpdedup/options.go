@@ -11,55 +11,53 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// Options say what cannot be known from the tools. Scope is required; nil and
-// zero mean the defaults for the rest.
+// Options configure AddTools and Middleware. Scope is required. The zero value of any other field
+// means its default.
 type Options struct {
-	// Scope returns the principal on whose behalf a call is made: the tenant, the
-	// account or the user, taken from the request's authentication and never from
-	// its arguments. It is asked for every call, of ReadOnly tools too. An error
-	// or an empty scope refuses the call as unidentified. Required; see
+	// Scope returns the principal of a call: the tenant, the account or the user. Take it from the
+	// request's authentication, never from its arguments. It is called for every call, also of
+	// ReadOnly tools. An error or an empty scope refuses the call as unidentified. Required; see
 	// [TokenUser] and [SingleUser].
 	Scope func(ctx context.Context, req *mcp.CallToolRequest) (string, error)
 
-	// KeysInMeta says that all clients send keys in _meta. Tools then get no
-	// argument for them.
+	// KeysInMeta declares that all clients send keys in _meta. Tools then get no argument for the
+	// key. Default: false.
 	KeysInMeta bool
 
-	// Envelope answers with every tool's result in the envelope that those of a [tool.ExternalTool]
-	// always have, for models that shall see whether an answer is an earlier one's. Not for
-	// [Middleware], which keeps results as they are.
+	// Envelope wraps the result of every tool in the envelope of a [tool.ExternalTool], so that
+	// models see whether the answer is a repeat. [Middleware] refuses it, because it does not
+	// change results. Default: false.
 	Envelope bool
 
-	// RetryAfter is what a client is told to wait for a call that is in flight, or running.
-	// Default 5 seconds, at least 1, at most 1 hour; rounded up to whole ones.
+	// RetryAfter is how long a client is told to wait for a call that is in flight or running. At
+	// least 1 second, at most 1 hour; it is rounded up to whole seconds. Default: 5 seconds.
 	RetryAfter time.Duration
 
-	// Explain returns the text with which clients are told of a tool's own error,
-	// false to keep it from them. It is asked about errors that are not in the
-	// package's table, which a tool has returned without [dedup.Final]. Default:
-	// none is explained. Not for [Middleware].
+	// Explain returns the client's text for a tool's own error, or false to hide the error. It gets
+	// errors that a tool returned without [dedup.Final] and that are not in the package's table.
+	// [Middleware] refuses it. Default: every such error is hidden.
 	Explain func(ctx context.Context, err error) (text string, ok bool)
 
-	// OnError is told of every error that clients are not told in full, and not of
-	// calls that their clients cancelled. It must not block. Default: a line at level
-	// Error to slog.Default(), without what the database said but its SQLSTATE.
+	// OnError gets every error whose details clients do not see, but not calls that their clients
+	// cancelled. It must not block. Default: a line at level Error to slog.Default(); of the
+	// database's message only the SQLSTATE.
 	OnError func(ctx context.Context, f Failure)
 }
 
-// Failure is an error behind an answer that does not tell it.
+// Failure is an error whose details the client did not see.
 type Failure struct {
-	// Tool is the name of the tool, Code that of the answer; it is
-	// "unclassified" of a tool that [Middleware] was not given.
+	// Tool is the tool's name and Code the answer's code. Code is "unclassified" for a tool that
+	// [Middleware] has no Policy for.
 	Tool, Code string
-	// KeyHash is the [dedup.KeyHash] of the call's key, empty if it had none.
+	// KeyHash is the [dedup.KeyHash] of the call's key, empty if the call had none.
 	KeyHash string
-	// Err is the error. It may hold what no client may see.
+	// Err is the error. It may have details that no client may see.
 	Err error
 }
 
 const defaultRetryAfter = 5 * time.Second
 
-// checked returns the options with their defaults, or what is wrong with them.
+// checked returns the options with their defaults, or a *dedup.InvalidError.
 func (o *Options) checked() (Options, error) {
 	if o == nil || o.Scope == nil {
 		return Options{}, &dedup.InvalidError{What: "option", Field: "Scope", Missing: true, Reason: "is empty; give a function that returns " +
@@ -79,7 +77,7 @@ func refuse(option, reason string) error {
 	return &dedup.InvalidError{What: "option", Field: option, Reason: reason}
 }
 
-// report tells the server's author what the client is not told.
+// report passes a failure to OnError, or logs it.
 func (o *Options) report(ctx context.Context, f Failure) {
 	if o.OnError != nil {
 		o.OnError(ctx, f)

@@ -12,9 +12,9 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// TestKeyIsTheToolsOwnArgument: protocols above MCP have a key among their arguments,
-// such as AdCP, whose requests that change something must have an idempotency_key. The
-// tool's schema stays as it is, and the handler gets the argument.
+// TestKeyIsTheToolsOwnArgument: a protocol above MCP, such as AdCP, requires an idempotency_key
+// among the arguments of a request that changes something. The tool's schema stays unchanged, and
+// the handler gets the argument.
 func TestKeyIsTheToolsOwnArgument(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)

@@ -11,32 +11,31 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// Policy says what [Middleware] does with calls of a tool.
+// Policy configures how [Middleware] guards a tool.
 type Policy struct {
-	// Class says what running the tool again would do. Required. Calls of ReadOnly
-	// tools are passed on as they are, if Options.Scope knows who makes them.
+	// Class says what running the tool again does. Required. A call of a ReadOnly tool is passed on
+	// unchanged if Options.Scope returns a scope.
 	Class tool.Class
-	// RecordedAs is the name that the tool's calls are recorded under, if that is not its name: the
-	// tool's name before it was renamed. See [tool.Tool].
+	// RecordedAs is the tool's name before it was renamed; calls are recorded under it. See
+	// [tool.Tool]. Default: the tool's name.
 	RecordedAs string
-	// Retention says how long answers are replayed, and refused after that.
-	// Default that of the Deduper.
+	// Retention says how long answers are replayed, and for how long a repeat is refused after
+	// that. Default: the Deduper's.
 	Retention dedup.Retention
-	// MaxWait bounds how long a call waits for a twin. Default that of the
-	// Deduper.
+	// MaxWait bounds how long a call waits for a twin. Default: the Deduper's.
 	MaxWait time.Duration
-	// KeyArgument is an argument of the tool's own that is the key of its calls, such
-	// as the idempotency_key of AdCP. Its schema stays as it is, and the handler gets
-	// the argument. Default: the tool gets an argument for it, [KeyArgument].
+	// KeyArgument is an argument of the tool that is the key of its calls, such as AdCP's
+	// idempotency_key. The schema stays unchanged, and the handler gets the argument. Default: the
+	// argument [KeyArgument] is added to the tool.
 	KeyArgument string
-	// Ignored are the arguments that are not compared: what a model words anew
-	// with each try, and secrets. They reach the handler all the same.
+	// Ignored are the arguments that are not compared, such as text that a model words anew with
+	// each try, and secrets. The handler gets them.
 	Ignored []string
 }
 
-// problems lists what is wrong with policies, sorted by the tools' names.
+// problems returns the faults of policies, sorted by the tools' names.
 func problems(d *dedup.Deduper, policies map[string]Policy) (found []tool.Problem) {
-	recordings := map[string]int{} // how many tools have a name for their records
+	recordings := map[string]int{} // the number of tools with a name for their records
 	for name, p := range policies {
 		recordings[name]++
 		if p.RecordedAs != "" && p.RecordedAs != name {

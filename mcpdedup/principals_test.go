@@ -10,9 +10,8 @@ import (
 	"github.com/tooldedup/dedup/mcpdedup"
 )
 
-// TestPrincipalsAreApart: two users who choose one key never see each other's
-// results, with equal arguments and with others, through tools that are added and
-// through the middleware.
+// TestPrincipalsAreApart: two users with one key never see each other's results, with equal and
+// with other arguments, through added tools and through the middleware.
 func TestPrincipalsAreApart(t *testing.T) {
 	t.Parallel()
 	opts := &mcpdedup.Options{Scope: mcpdedup.TokenUser}
@@ -25,7 +24,7 @@ func TestPrincipalsAreApart(t *testing.T) {
 		require.Equal(t, false, his.Meta[door.MetaDuplicate], text(his))
 		requireSame(t, hers, call(t, alice, "book", mine))
 		requireSame(t, his, call(t, bob, "book", mine))
-		// What gives away another's use of a key: that it is taken.
+		// These answers would reveal that another user's key exists.
 		theirs := call(t, connectHTTP(t, url, "carol"), "book", other)
 		require.False(t, theirs.IsError, text(theirs))
 	}

@@ -15,12 +15,12 @@ import (
 	"github.com/tooldedup/dedup/mcpdedup"
 )
 
-// asServer makes the test binary be a server of the desk over stdio. It holds settings.
+// asServer makes the test binary a server of the desk over stdio. It holds settings.
 const asServer = "DEDUP_TEST_AS_MCP_SERVER"
 
 type settings struct {
 	URL string `json:"url"`
-	// Cut ends the process in place of writing the answer of a booking.
+	// Cut ends the process instead of writing the answer of a booking.
 	Cut bool `json:"cut"`
 }
 
@@ -51,7 +51,7 @@ func serveProcess(text string) error {
 	return server.Run(ctx, &mcp.IOTransport{Reader: os.Stdin, Writer: &cutWriter{os.Stdout, s.Cut}})
 }
 
-// cutWriter ends the process with the first answer that holds a booking.
+// cutWriter ends the process at the first answer with a booking.
 type cutWriter struct {
 	io.WriteCloser
 	cut bool
@@ -64,7 +64,7 @@ func (w *cutWriter) Write(p []byte) (int, error) {
 	return w.WriteCloser.Write(p)
 }
 
-// bearer serves a server over streamable HTTP to users whose token is their name.
+// bearer serves a server over streamable HTTP. A user's token is the user's name.
 func bearer(server *mcp.Server, opts *mcp.StreamableHTTPOptions) http.Handler {
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, opts)
 	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {

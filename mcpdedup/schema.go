@@ -5,9 +5,9 @@ import (
 	"reflect"
 )
 
-// schemas returns the schemas of a tool's arguments and results. That of results is nil where they
-// may be something else than an object, which clients of most versions do not take. That of
-// arguments is nil where it is reported.
+// schemas returns the schemas of a tool's arguments and results. out is nil if a result may not be
+// an object, because most versions of clients accept only objects. in is nil if report got a fault
+// of it.
 func (e *exposed) schemas(report func(field, reason string)) (in, out json.RawMessage) {
 	in, err := e.info.InputSchema()
 	if err != nil {
@@ -28,14 +28,14 @@ func (e *exposed) schemas(report func(field, reason string)) (in, out json.RawMe
 	return in, out
 }
 
-// withResult returns the schema of results in the envelope.
+// withResult returns the envelope's schema with the schema of its result.
 func withResult(result json.RawMessage) json.RawMessage {
-	result, taken, _ := takeMembers(result, "$defs") // no step can fail, as both are schemas
+	result, taken, _ := takeMembers(result, "$defs") // no step can fail, because both are schemas
 	shown := readObject([]byte(operationSchema))
 	properties, _ := shown.object("properties")
 	properties.set("result", result)
 	shown.set("properties", properties.text())
-	if defs, found := taken["$defs"]; found { // they are found from the root
+	if defs, found := taken["$defs"]; found { // references to them start at the root
 		shown.set("$defs", defs)
 	}
 	return shown.text()

@@ -9,11 +9,10 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// KeyArgument is the argument that is added to tools, in which a model sends the key of its call.
+// KeyArgument is the argument that is added to tools. A model sends the key of its call in it.
 const KeyArgument = "idempotencyKey"
 
-// The descriptions are read by models. They say when to mint a key and when not:
-// on both a model has to decide.
+// Models read these descriptions. They must decide both when to make a key and when to repeat one.
 const (
 	requiredKeyText = "Names this one action, so that it is carried out only once. " +
 		"For a new action make up a new random value, such as a UUID, even if the other arguments equal an earlier call's. " +
@@ -21,12 +20,12 @@ const (
 	optionalKeyText = "Optional. " + requiredKeyText
 )
 
-// offered is a tool as clients know it.
+// offered is a tool as clients see it.
 type offered struct {
 	opts        *Options
 	info        tool.Info
-	keyArgument string // the argument that holds the key, empty if none does
-	ownKey      bool   // it is one of the tool's own
+	keyArgument string // the argument that holds the key, or ""
+	ownKey      bool   // keyArgument is one of the tool's own arguments
 }
 
 func offer(info tool.Info, opts *Options) offered {
@@ -37,7 +36,7 @@ func offer(info tool.Info, opts *Options) offered {
 	return o
 }
 
-// splice adds the argument to an object's schema.
+// splice adds the argument for the key to an object's schema.
 func (o *offered) splice(schema json.RawMessage) (json.RawMessage, error) {
 	if o.keyArgument == "" || o.ownKey {
 		return schema, nil
@@ -57,7 +56,7 @@ func (o *offered) splice(schema json.RawMessage) (json.RawMessage, error) {
 	if o.info.Class.NeedsKey() {
 		text = requiredKeyText
 	}
-	description, _ := door.JSON(text) // a string has one
+	description, _ := door.JSON(text) // every string has JSON
 	properties.set(o.keyArgument, fmt.Appendf(nil, `{"type":"string","description":%s,"minLength":1,"maxLength":%d}`, description, maxKeyLength))
 	shown.set("properties", properties.text())
 	if !o.info.Class.NeedsKey() {
@@ -79,7 +78,7 @@ func (o *offered) splice(schema json.RawMessage) (json.RawMessage, error) {
 	return shown.text(), nil
 }
 
-// closedError says that a schema refuses arguments with the one that is added to them.
+// closedError is returned if a schema refuses arguments with the added one.
 type closedError struct{ keyword string }
 
 func (e *closedError) Error() string {

@@ -15,8 +15,8 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// oddSchemas are schemas that a Go type would not keep as they are, and how they
-// are shown: KEY stands for the added argument, NAME for its name.
+// oddSchemas are schemas that would change in a Go type, and how they are shown. KEY stands for the
+// added argument, and NAME for its name.
 var oddSchemas = map[string]struct{ schema, shown string }{
 	"bare": {`{"type":"object"}`, `{"type":"object","properties":{KEY},"required":[NAME]}`},
 	"blank": {
@@ -45,7 +45,7 @@ var oddSchemas = map[string]struct{ schema, shown string }{
 	},
 }
 
-// oddServer is a server with a tool for each schema, which answers its arguments.
+// oddServer is a server with a tool for each schema. A tool answers with its arguments.
 func oddServer(schemas map[string]any) *mcp.Server {
 	server := newServer()
 	for name, schema := range schemas {
@@ -70,7 +70,7 @@ func guardAll(t *testing.T, d *desk, server *mcp.Server, schemas map[string]any,
 	guard(t, server, d.tools, opts, policies)
 }
 
-// shownSchemas returns the schemas of a server's list as they stand on the wire.
+// shownSchemas returns the exact bytes of the schemas in a server's list.
 func shownSchemas(t *testing.T, server *mcp.Server) map[string]string {
 	t.Helper()
 	_, answer := poster(server)(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`)
@@ -99,8 +99,8 @@ func withKey(shown string) string {
 	return strings.NewReplacer("KEY", shownKey, "NAME", `"idempotencyKey"`).Replace(shown)
 }
 
-// TestMiddlewareChangesNothingButTheKey compares the bytes of schemas, of whatever
-// type they are for the server.
+// TestMiddlewareChangesNothingButTheKey compares the bytes of schemas, for every Go type that a
+// server may keep them in.
 func TestMiddlewareChangesNothingButTheKey(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
@@ -132,11 +132,11 @@ func TestMiddlewareChangesNothingButTheKey(t *testing.T) {
 	}
 }
 
-// escaped writes the one character that encoding/json spells in two ways, by its release and its
-// options, in one of them.
+// escaped writes one character in one of its two spellings; encoding/json chooses by its release
+// and options.
 func escaped(text string) string { return strings.ReplaceAll(text, "\u2028", `\u2028`) }
 
-// TestMiddlewareRefusesSchemas to which no argument can be added.
+// TestMiddlewareRefusesSchemas has schemas that no argument can be added to.
 func TestMiddlewareRefusesSchemas(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
@@ -157,8 +157,9 @@ func TestMiddlewareRefusesSchemas(t *testing.T) {
 	}
 }
 
-// TestClosedSchemas: a schema that may refuse the added argument is not listed, by any keyword, and
-// the error says what to do. One that takes it is listed, and arguments with the key satisfy it.
+// TestClosedSchemas: a tool whose schema may refuse the added argument is not listed, and the error
+// tells what to do. A schema that accepts the argument is listed, and arguments with the key fit
+// it.
 func TestClosedSchemas(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
@@ -221,8 +222,8 @@ func TestClosedSchemas(t *testing.T) {
 	}
 }
 
-// TestNoArguments: no arguments, null and an object without members are one, behind the middleware
-// and of a registry.
+// TestNoArguments: no arguments, null and an object without members are equal, behind the
+// middleware and in a registry.
 func TestNoArguments(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)

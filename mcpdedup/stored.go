@@ -13,8 +13,8 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// stored is a tool's result as it is recorded. What the protocol's version adds
-// to it is left out: the replay may go to a client of another.
+// stored is a tool's result as it is recorded. Additions of the protocol's version are left out,
+// because a client with another version may get the replay.
 type stored struct {
 	// Form is door.MiddlewareForm.
 	Form int `json:"io.github.tooldedup/result"`
@@ -24,9 +24,8 @@ type stored struct {
 	StructuredContent json.RawMessage `json:"structuredContent,omitempty"`
 }
 
-// unrecorded is an effect's error: what a handler answered and what is no answer
-// to record. The cause is there for dedup, which tries again after a passing
-// fault of the database's.
+// unrecorded is an effect's error for an answer that is not recorded. It unwraps to the cause, by
+// which dedup decides whether to try again.
 type unrecorded struct {
 	result mcp.Result
 	err    error
@@ -36,7 +35,7 @@ type unrecorded struct {
 func (e *unrecorded) Error() string { return "mcpdedup: the tool's handler failed" }
 func (e *unrecorded) Unwrap() error { return e.cause }
 
-// record returns what is recorded of a handler's answer.
+// record returns the text to record for a handler's answer.
 func record(result mcp.Result, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, &unrecorded{err: err, cause: err}
@@ -60,8 +59,8 @@ func record(result mcp.Result, err error) (json.RawMessage, error) {
 	return json.Marshal(s)
 }
 
-// replay returns the answer that a record holds. Numbers stay as they were
-// written: they may be longer than a float64 holds.
+// replay returns a recorded result. It keeps the text of numbers, which may be longer than a
+// float64.
 func replay(text json.RawMessage, meta mcp.Meta) (*mcp.CallToolResult, error) {
 	var s stored
 	res := &mcp.CallToolResult{}

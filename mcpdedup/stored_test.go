@@ -47,7 +47,7 @@ func TestUnrecordedResults(t *testing.T) {
 	failed := &mcp.CallToolResult{}
 	failed.SetError(cause)
 	asking := &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{}}
-	shedding := &mcp.CallToolResult{} // as a server further back says that it is busy
+	shedding := &mcp.CallToolResult{} // an upstream server reports that it is busy
 	require.NoError(t, json.Unmarshal([]byte(`{"content":[],"resultType":"input_required"}`), shedding))
 	var own *unrecorded
 

@@ -14,19 +14,19 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// maxKeyLength is how many characters a client's key may have, counted as
-// maxLength of its schema does.
+// maxKeyLength is the maximum length of a client's key, in characters, as maxLength of a schema
+// counts them.
 const maxKeyLength = 255
 
-// taken is a call without what was added to its tool's arguments.
+// taken is a call without the argument for the key.
 type taken struct {
 	args json.RawMessage
 	key  string
 	turn door.Turn
 }
 
-// take takes the added argument out of a call, and reads a key that is an argument of
-// the tool's own. What it returns beside an error is of no use.
+// take removes the added argument from a call, or reads the key from the tool's own argument. With
+// an error, t must not be used.
 func (o *offered) take(params *mcp.CallToolParamsRaw) (t taken, err error) {
 	var members map[string]json.RawMessage
 	t.args = params.Arguments
@@ -47,19 +47,19 @@ func (o *offered) take(params *mcp.CallToolParamsRaw) (t taken, err error) {
 		t.key, err = clientKey(t.turn, `in _meta["`+MetaKey+`"]`, params.Name, value)
 	case inArgument:
 		var value any
-		_ = json.Unmarshal(raw, &value) // it was found valid
+		_ = json.Unmarshal(raw, &value) // valid, as takeMembers found
 		t.key, err = clientKey(t.turn, "in the argument "+o.keyArgument, params.Name, value)
 	}
-	if badTurn != nil && t.key == "" && len(o.info.Key) == 0 { // beside a key it does no harm
+	if badTurn != nil && t.key == "" && len(o.info.Key) == 0 { // with a key it does not matter
 		err = badTurn
 	}
 	return t, err
 }
 
-// turnOf reads the turn in the _meta of a call, the zero one if there is none.
+// turnOf reads the turn in the _meta of a call. It returns the zero Turn if there is none.
 func turnOf(meta map[string]any) (t door.Turn, err error) {
 	value := meta[MetaTurn]
-	if value == nil { // null as well: a client's field that is not set
+	if value == nil { // null is a client's field that is not set
 		return t, nil
 	}
 	members, _ := value.(map[string]any)
@@ -74,16 +74,16 @@ func turnOf(meta map[string]any) (t door.Turn, err error) {
 	return t, nil
 }
 
-// namesNoCall reports whether what stands where a key belongs names no single call: null,
-// an empty text, "null", "None" or the tool's name.
+// namesNoCall reports whether a key names no single call: null, an empty text, "null", "None" or
+// the tool's name.
 func namesNoCall(value any, tool string) bool {
 	key, ok := value.(string)
 	return value == nil || ok && !dedup.UsableToolCallID(key, tool)
 }
 
-// clientKey returns the key that a client's value stands for, none where it names no
-// single call and the turn makes the key. A text within the limit
-// of characters and beyond that of bytes stands for the key derived from it.
+// clientKey returns the key for a client's value. It returns "" if the value names no single call
+// and there is a turn to make the key. A text that is too long in bytes, but not in characters, is
+// replaced by a key derived from it.
 func clientKey(t door.Turn, where, tool string, value any) (string, error) {
 	key, ok := value.(string)
 	fault := ""
@@ -99,7 +99,7 @@ func clientKey(t door.Turn, where, tool string, value any) (string, error) {
 	case utf8.RuneCountInString(key) > maxKeyLength:
 		fault = fmt.Sprintf("is longer than %d characters", maxKeyLength)
 	case !utf8.ValidString(key), strings.ContainsRune(key, utf8.RuneError):
-		// What decoders put in place of broken text would make one key of many.
+		// Decoders replace broken text, so many keys would become one.
 		fault = "is not valid Unicode text"
 	case strings.ContainsFunc(key, unicode.IsControl):
 		fault = "has a control character"

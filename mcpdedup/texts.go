@@ -2,7 +2,7 @@ package mcpdedup
 
 import "github.com/tooldedup/dedup/internal/door"
 
-// words are those that a client of the tool knows.
+// words are the words that a client of the tool knows.
 func (o *offered) words(key string) door.Words {
 	w := door.Words{Arguments: "arguments", Key: o.info.Key, Keyless: key == "", RetryAfter: o.opts.RetryAfter}
 	switch {
@@ -14,7 +14,7 @@ func (o *offered) words(key string) door.Words {
 	return w
 }
 
-// keyRequiredText asks for a key where no arguments are the key.
+// keyRequiredText asks for a key, if the tool's arguments are not the key.
 func (o *offered) keyRequiredText() string {
 	const fresh = ": a new random value, such as a UUID, to be sent again, unchanged, with every retry of this action."
 	if o.keyArgument != "" {

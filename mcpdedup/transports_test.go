@@ -18,8 +18,8 @@ import (
 
 var farAway = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// TestTransports runs the same calls through every transport of the SDK, in both
-// kinds of protocol: with a session, and without.
+// TestTransports makes the same calls through every transport of the SDK, with a session and
+// without.
 func TestTransports(t *testing.T) {
 	t.Parallel()
 	for name, version := range map[string]string{
@@ -65,7 +65,7 @@ func exercise(t *testing.T, d *desk, connect func() *mcp.ClientSession) {
 	second := call(t, again, "book", args{"guest": "Ada", mcpdedup.KeyArgument: "k2"})
 	require.NotEqual(t, text(first), text(second))
 
-	// A key in _meta wins over the argument.
+	// A key in _meta overrides the argument.
 	res, err := again.CallTool(t.Context(), &mcp.CallToolParams{
 		Meta: mcp.Meta{mcpdedup.MetaKey: "k1"}, Name: "book", Arguments: args{"guest": "Ada", mcpdedup.KeyArgument: "k3"},
 	})
@@ -73,7 +73,7 @@ func exercise(t *testing.T, d *desk, connect func() *mcp.ClientSession) {
 	requireSame(t, first, res)
 	require.Equal(t, "k1", res.Meta[mcpdedup.MetaKey])
 
-	// Arguments that are the key, a result that is no object, and no key at all.
+	// Arguments that are the key, a result that is not an object, and no key.
 	cancelled := call(t, again, "cancel", args{"ref": "r1"})
 	requireSame(t, cancelled, call(t, cs, "cancel", args{"ref": "r1"}))
 	require.Equal(t, `["r1"]`, text(cancelled))
@@ -89,14 +89,14 @@ func exercise(t *testing.T, d *desk, connect func() *mcp.ClientSession) {
 	require.Equal(t, 3, d.count(t, "tool_dedup"))
 }
 
-// serve serves a server over streamable HTTP, with sessions unless the version has
-// none.
+// serve serves a server over streamable HTTP, with sessions unless the version has none.
 func serve(t testing.TB, server *mcp.Server, version ...string) (url string) {
 	t.Helper()
 	return serveBehind(t, server, bearer(server, &mcp.StreamableHTTPOptions{Stateless: strings.Join(version, "") == withoutSession}))
 }
 
-// serveBehind serves a handler of a server's, and ends its sessions: clients whose connection is cut say no goodbye.
+// serveBehind serves a server's handler and ends its sessions, because a client whose connection is
+// cut cannot.
 func serveBehind(t testing.TB, server *mcp.Server, handler http.Handler) (url string) {
 	t.Helper()
 	url = listen(t, handler)
@@ -129,7 +129,7 @@ func httpTransport(t testing.TB, url, user string) *mcp.StreamableClientTranspor
 	return &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: withToken{user, wire}}, MaxRetries: -1}
 }
 
-// withToken sends a user's token along.
+// withToken adds a user's token to requests.
 type withToken struct {
 	user string
 	next http.RoundTripper

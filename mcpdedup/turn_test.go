@@ -12,14 +12,14 @@ import (
 	"github.com/tooldedup/dedup/mcpdedup"
 )
 
-// noKeys are what clients are known to send where a key belongs, and the provider of their model gave no id.
+// noKeys are the values that clients are known to send as a key if the model's provider gave no id.
 var noKeys = map[string]any{"nil": nil, "Empty": "", "null": "null", "None": "None", "Tool's name": "book"}
 
 func turnMeta(session, turn any) mcp.Meta {
 	return mcp.Meta{mcpdedup.MetaTurn: map[string]any{"session": session, "turn": turn}}
 }
 
-// keyed is a server of the desk, and the argument in which it takes keys.
+// keyed is a server of the desk, and the argument that it takes keys in.
 type keyed struct {
 	*mcp.Server
 	argument string
@@ -38,8 +38,8 @@ func keyedServers(t *testing.T, d *desk) map[string]keyed {
 	}
 }
 
-// A call with a turn and no key is known by its session, turn, tool and arguments, whatever stands in place of a key.
-// A key goes before the turn, in an argument also where the client's _meta has none.
+// A call with a turn and no usable key is identified by its session, turn, tool and arguments. A
+// key overrides the turn, also a key in an argument if the client's _meta has none.
 func TestTurnsMakeKeys(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
@@ -64,7 +64,7 @@ func TestTurnsMakeKeys(t *testing.T) {
 		first := send("Ada", turnMeta(name, 1))
 		for what, none := range noKeys {
 			requireSame(t, first, send("Ada", inMeta(1, none)))
-			if server.argument != "note" || what != "nil" { // a text is asked for
+			if server.argument != "note" || what != "nil" { // the schema requires a text
 				requireSame(t, first, send("Ada", turnMeta(name, 1), none))
 				requireSame(t, first, send("Ada", inMeta(1, "null"), none))
 			}
@@ -79,8 +79,8 @@ func TestTurnsMakeKeys(t *testing.T) {
 	}
 }
 
-// Without a turn a text that names no single call is no key, and a turn that cannot be read
-// is refused.
+// Without a turn, a text that names no single call is not accepted as a key. A malformed turn is
+// refused.
 func TestTurnsAndKeys(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
@@ -100,7 +100,7 @@ func TestTurnsAndKeys(t *testing.T) {
 	}
 	require.Zero(t, d.count(t, "bookings"))
 
-	// A turn that is null is none, and one that cannot be read does no harm beside a key.
+	// A null turn counts as missing, and a malformed one is ignored if there is a key.
 	for name, server := range keyedServers(t, d) {
 		cs := connect(t, server.Server)
 		for i, turn := range []any{nil, "s", map[string]any{"turn": 0}} {

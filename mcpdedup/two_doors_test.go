@@ -68,7 +68,7 @@ func newHandler(pool *pgxpool.Pool, verify auth.TokenVerifier) (http.Handler, er
 	return auth.RequireBearerToken(verify, nil)(mux), nil
 }
 
-// TestTwoDoors runs the handler of docs/guide.md: a call over HTTP and the same one over MCP are
+// TestTwoDoors runs the handler of docs/guide.md: a call over HTTP and the same call over MCP are
 // one, with a key and with a turn.
 func TestTwoDoors(t *testing.T) {
 	t.Parallel()

@@ -17,9 +17,9 @@ import (
 	"github.com/tooldedup/dedup/mcpdedup"
 )
 
-// TestLongTypeScriptClient drives servers with a client that none of us wrote, over stdio and over streamable HTTP. Both times the
-// answer to a call is cut off after the server has committed, and the client
-// calls again in a new session with the same key.
+// TestLongTypeScriptClient runs the official TypeScript client against servers, over stdio and over
+// streamable HTTP. In both, the answer to a call is cut off after the server committed, and the
+// client repeats the call in a new session with the same key.
 func TestLongTypeScriptClient(t *testing.T) {
 	t.Parallel()
 	script := installTypeScript(t)
@@ -48,11 +48,11 @@ func TestLongTypeScriptClient(t *testing.T) {
 	}
 }
 
-// typeScriptSDKs are the SDK's versions, of which the second speaks MCP 2026-07-28.
+// typeScriptSDKs are the SDK's versions. The second speaks MCP 2026-07-28.
 var typeScriptSDKs = map[string]int{"SDK1": 1, "SDK2": 2}
 
-// TestLongTypeScriptClientTakesSchemas: the client lists tools whose schemas are odd, and
-// takes their results, when they are first given and when they are replayed.
+// TestLongTypeScriptClientTakesSchemas: the client lists tools with odd schemas and accepts their
+// results, the first ones and the replays.
 func TestLongTypeScriptClientTakesSchemas(t *testing.T) {
 	t.Parallel()
 	script := installTypeScript(t)
@@ -73,7 +73,7 @@ func TestLongTypeScriptClientTakesSchemas(t *testing.T) {
 	}
 }
 
-// requireCalls makes a call of each tool, and repeats it.
+// requireCalls calls each tool, and repeats the call.
 func requireCalls(t *testing.T, d *desk, script string, sdk int, url string, tools []string) {
 	t.Helper()
 	var calls []args
@@ -143,7 +143,7 @@ func installTypeScript(t *testing.T) (script string) {
 	return filepath.Join(npm.Install(t, "typescript"), "call.mjs")
 }
 
-// node runs a script with a plan, and reads what it writes.
+// node runs a script with a plan, and reads its output.
 func node(t *testing.T, script string, plan args, written any) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "node", script, asJSON(t, plan))

@@ -12,9 +12,8 @@ import (
 	"github.com/tooldedup/dedup/mcpdedup"
 )
 
-// TestMiddlewareKnowsWhatIsUnknown: a tool that the server does not have is
-// answered as without the middleware, and so is one without a class, on whatever page of
-// the list it stands.
+// TestMiddlewareKnowsWhatIsUnknown: an unknown tool gets the same answer as without the middleware.
+// So does a tool without a class, on every page of the list.
 func TestMiddlewareKnowsWhatIsUnknown(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
@@ -39,7 +38,7 @@ func TestMiddlewareKnowsWhatIsUnknown(t *testing.T) {
 	require.Equal(t, answer, guarded)
 	require.Empty(t, told, "the server lacks nothing")
 
-	// What it has and the middleware was not given is neither listed nor called.
+	// A tool that the middleware has no policy for is neither listed nor called.
 	cs := connect(t, server)
 	for shown, err := range cs.Tools(t.Context(), nil) {
 		require.NoError(t, err)
@@ -51,7 +50,7 @@ func TestMiddlewareKnowsWhatIsUnknown(t *testing.T) {
 	require.Contains(t, answer, `-32602`)
 	require.False(t, ran)
 
-	// A policy for a tool that the server does not have makes none of it.
+	// A policy for a tool that the server lacks does not add the tool.
 	_, answer = poster(server)(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"book","arguments":{"idempotencyKey":"k"}}}`)
 	require.Contains(t, answer, `-32602`)
 	require.Zero(t, d.count(t, "tool_dedup"))

@@ -25,12 +25,12 @@ type ticket struct {
 	Title string `json:"title"`
 }
 
-// bundle is a registry on a database of its own, with a table tickets.
+// bundle is a registry on a database of its test, with a table tickets.
 type bundle struct {
 	pool  *pgxpool.Pool
 	d     *dedup.Deduper
 	tools *tool.Registry
-	runs  atomic.Int64 // of createTicket
+	runs  atomic.Int64 // runs of createTicket
 }
 
 func setup(t *testing.T, opts *dedup.Options, tools *tool.Options) *bundle {
@@ -50,21 +50,21 @@ func (b *bundle) exec(t *testing.T, sql string) {
 	require.NoError(t, err)
 }
 
-// count returns how many rows a table has.
+// count returns the number of rows of a table.
 func (b *bundle) count(t *testing.T, table string) (n int) {
 	t.Helper()
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM `+table).Scan(&n))
 	return n
 }
 
-// createTicket is the Run of most tools here.
+// createTicket is the Run of most tools in these tests.
 func (b *bundle) createTicket(ctx context.Context, tx pgx.Tx, in ticketIn) (out ticket, err error) {
 	b.runs.Add(1)
 	err = tx.QueryRow(ctx, `INSERT INTO tickets (title) VALUES ($1) RETURNING id, title`, in.Title).Scan(&out.ID, &out.Title)
 	return out, err
 }
 
-// add registers createTicket under a name with a class.
+// add registers createTicket under a name and a class.
 func (b *bundle) add(t *testing.T, name string, class tool.Class, change ...func(*tool.Tool[ticketIn, ticket])) {
 	t.Helper()
 	made := tool.Tool[ticketIn, ticket]{Name: name, Class: class, Run: b.createTicket}
@@ -74,7 +74,7 @@ func (b *bundle) add(t *testing.T, name string, class tool.Class, change ...func
 	require.NoError(t, b.tools.Add(made))
 }
 
-// call is an invocation by acme in session s.
+// call returns an invocation by acme in session s.
 func call(name, key, args string) tool.Invocation {
 	return tool.Invocation{Scope: "acme", Session: "s", Tool: name, Key: key, Args: json.RawMessage(args)}
 }

@@ -8,21 +8,21 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// runByID makes a call whose key is that of its id, or where that names no call, of its
-// arguments.
+// runByID makes a call whose key comes from its id, or from its arguments if the id names no call.
 //
-// An id that two calls of a message share is the key of the one that comes first to be
-// recorded; the id and the arguments are that of any other. Where those are equal as well, the
-// two are one call. Whether an id is shared cannot be
-// decided by the message alone, since a part of it may be delivered again, in which the
-// id occurs once. So every call with a usable id tries that first. Where its record is
-// another call's, the call goes by its arguments if the message shows that the id is
-// shared, or if it has gone by them before. Otherwise it stays refused: arguments that
-// have changed on the way must not run again.
+// Different calls of one message can share an id. The first of them to be recorded has the id's
+// key. The key of any other is made of the id and the arguments. Calls with equal ids and equal
+// arguments are one call.
+//
+// The message alone cannot show that an id is shared: a part of it, with the id in it once, may be
+// delivered again. So every call with a usable id tries the id's key first. If that key has another
+// call's record, the call uses the key of its arguments, provided that the message shows the id
+// twice or that key has a record already. Otherwise the call stays refused: arguments that changed
+// on the way must not run again.
 func (r *Registry) runByID(ctx context.Context, c *call) (_ Answer, err error) {
 	if c.id() == "" {
 		if c.inv.Turn == 0 && !c.inMessage {
-			return r.run(ctx, c) // without a key, if its class lets it
+			return r.run(ctx, c) // without a key, if the class allows it
 		}
 		if c.Key, err = c.keyFromArgs(); err != nil {
 			return Answer{}, err
@@ -32,7 +32,7 @@ func (r *Registry) runByID(ctx context.Context, c *call) (_ Answer, err error) {
 	if c.Key, err = dedup.KeyFromToolCall(c.inv.Session, c.inv.Turn, c.inv.CallID); err != nil {
 		return Answer{}, err
 	}
-	byArgs := *c // before a guard wraps its effect
+	byArgs := *c // copied before a guard wraps the effect
 	answer, err := r.run(ctx, c)
 	if !isReused(err, c) {
 		return answer, err
@@ -42,7 +42,7 @@ func (r *Registry) runByID(ctx context.Context, c *call) (_ Answer, err error) {
 		return answer, err
 	}
 	if !c.shared {
-		known, lookErr := r.isKnown(ctx, &byArgs)
+		known, lookErr := r.exists(ctx, &byArgs)
 		if lookErr != nil {
 			return answer, lookErr
 		}
@@ -53,7 +53,7 @@ func (r *Registry) runByID(ctx context.Context, c *call) (_ Answer, err error) {
 	return r.run(ctx, &byArgs)
 }
 
-// id is the call's id where that can name it, else empty.
+// id returns the call's id, or "" if the id cannot name a call.
 func (c *call) id() string {
 	if dedup.UsableToolCallID(c.inv.CallID, c.inv.Tool) {
 		return c.inv.CallID
@@ -61,25 +61,25 @@ func (c *call) id() string {
 	return ""
 }
 
-// keyFromArgs returns the key of the call's arguments, together with the id that it
-// shares: so no equal call with another id has it, whichever of them are delivered.
+// keyFromArgs returns the key of the call's arguments. If the call has a usable id, the key covers
+// the id too: an equal call with another id has another key, whichever of the two is delivered.
 func (c *call) keyFromArgs() (string, error) {
 	args := c.Args
 	if id := c.id(); id != "" {
-		args = []any{id, c.Args} // no other call's arguments, which are an object
+		args = []any{id, c.Args} // an array, so equal to no call's arguments, which are an object
 	}
 	return dedup.KeyFromToolCallArgs(c.inv.Session, c.inv.Turn, c.Tool, args, c.repeat)
 }
 
-// isReused reports whether err says that the call's own key has another call's record. A
-// tool may return an error of calls that it makes elsewhere.
+// isReused reports whether err says that the call's own key has another call's record. The tool may
+// return such an error about a call that it made elsewhere: the tool and the key must match.
 func isReused(err error, c *call) bool {
 	var recorded *dedup.Error
 	return errors.Is(err, dedup.ErrKeyReused) && errors.As(err, &recorded) && recorded.Tool == c.Tool && recorded.KeyHash == dedup.KeyHash(c.Key)
 }
 
-// isKnown reports whether a call has a record, or is on its way to one.
-func (r *Registry) isKnown(ctx context.Context, c *call) (bool, error) {
+// exists reports whether the call has a record, or an operation that is still running.
+func (r *Registry) exists(ctx context.Context, c *call) (bool, error) {
 	status, err := r.Status(ctx, Invocation{Scope: c.Scope, Tool: c.Tool, Key: c.Key})
 	if c.of.external != nil {
 		return status.State != external.None, err

@@ -1,29 +1,28 @@
 package tool
 
-// Class says what running a tool again would do, and so what has to be done
-// about it. There is no default: whoever writes a tool has to say.
+// Class says what running a tool a second time does, and so how its calls are guarded. It has no
+// default: every tool declares one.
 type Class string
 
 const (
-	// Unclassified is the zero Class, with which no tool is registered.
+	// Unclassified is the zero Class. Registry.Add refuses it.
 	Unclassified Class = ""
-	// ReadOnly changes nothing. It runs without a key, as often as it is called,
-	// in a transaction that Postgres itself keeps from writing. A tool that ends
-	// that transaction can write; its call then is dedup.ErrInvalid, unless it
-	// has begun another by then.
+	// ReadOnly changes nothing. It runs without a key, each time that it is called, in a READ ONLY
+	// transaction. A write is refused by Postgres, and the call returns dedup.ErrInvalid. A tool
+	// can write only by ending that transaction; its call then returns dedup.ErrInvalid too, unless
+	// the tool began another transaction before it returned.
 	ReadOnly Class = "read_only"
-	// Idempotent overwrites something with a value that the arguments fix, so
-	// that running it again changes nothing more: "set the address to …". A key
-	// is optional; with one the answer is recorded as for a Write.
+	// Idempotent overwrites something with a value that the arguments fix, such as "set the address
+	// to …": running it again changes nothing more. A key is optional. With a key the answer is
+	// recorded, as for a Write.
 	Idempotent Class = "idempotent"
-	// Write changes something each time that it runs: it creates, adds, moves.
-	// It needs a key.
+	// Write changes something each time it runs: it creates, adds, moves. It needs a key.
 	Write Class = "write"
-	// Destructive is a Write whose effect cannot be taken back, and clients are
-	// told so: it deletes, cancels, pays.
+	// Destructive is a Write whose effect cannot be undone: it deletes, cancels, pays. MCP clients
+	// are told so.
 	Destructive Class = "destructive"
-	// External has an effect outside of the database, such as an email, which no
-	// transaction can hold: that of an [ExternalTool], which may be Destructive as well.
+	// External has an effect outside the database, such as an email, which no transaction can roll
+	// back. Only an [ExternalTool] has this class; an ExternalTool may be Destructive instead.
 	External Class = "external"
 )
 

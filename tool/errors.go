@@ -10,17 +10,17 @@ import (
 
 // Problem is one reason why a tool cannot be registered.
 type Problem struct {
-	// Tool is the tool's name, Field what is wrong with it and Reason why.
+	// Tool is the tool's name, Field the field with the fault, and Reason the fault.
 	Tool, Field, Reason string
 }
 
-// RegistrationError lists everything because of which tools cannot be
-// registered, or shown by a server. Returned by Registry.Add and by package mcpdedup.
+// RegistrationError lists every problem of tools that cannot be registered, or cannot be shown by a
+// server. Registry.Add and package mcpdedup return it.
 type RegistrationError struct {
 	Problems []Problem
 }
 
-// Error implements error, a line for each problem.
+// Error implements error. Each problem is a line.
 func (e *RegistrationError) Error() string {
 	var b strings.Builder
 	b.WriteString("tool: not registered:")
@@ -35,31 +35,31 @@ func (e *RegistrationError) Error() string {
 }
 
 func unknownTool(name string) error {
-	return &dedup.InvalidError{What: "call", Field: "Tool", Reason: "is none that is registered: " + door.Name(name)}
+	return &dedup.InvalidError{What: "call", Field: "Tool", Reason: "is not registered: " + door.Name(name)}
 }
 
-// wroteReading says that a tool that is registered as ReadOnly tried to write, and what Postgres,
-// which has kept it from that, said. It does not wrap the server's 25006, which
-// stands for a demoted server elsewhere and would be retried.
-func wroteReading(tool, message string) error {
-	return &dedup.InvalidError{What: "effect", Reason: "of " + tool + ", which is registered as ReadOnly, tried to write (" + message + "); give it the class that it has"}
+// readOnlyError is returned if a tool that is registered as ReadOnly tried to write; message is
+// Postgres's. It does not wrap the server's error: code 25006 usually means a demoted server, and
+// would be retried.
+func readOnlyError(tool, message string) error {
+	return &dedup.InvalidError{What: "effect", Reason: "of " + tool + ", which is registered as ReadOnly, tried to write (" + message + "); register it as Idempotent, Write or Destructive"}
 }
 
-// ArgumentError says that a call's arguments do not fit the tool's. Nothing was
-// run. Returned by Registry.Invoke.
+// ArgumentError is returned by Registry.Invoke if a call's arguments do not fit the tool's. The
+// tool did not run.
 type ArgumentError struct {
 	Tool string
-	// Field is the path of the argument, with dots and indexes, such as
-	// "lines[2].sku"; empty where it is the whole. Names that are unknown are
-	// the caller's own; they are cut, and quoted where they do not print.
+	// Field is the path of the argument, with dots and indexes, such as "lines[2].sku". It is empty
+	// if all the arguments are wrong. An unknown name is the caller's text: it is cut to length,
+	// and quoted if it does not print.
 	Field string
 	// Reason says what is wrong, and never quotes a value.
 	Reason string
-	// Type is the Go type as which the argument cannot be read, empty if something else is wrong.
+	// Type is the Go type that cannot hold the argument. It is empty if something else is wrong.
 	Type string
-	// Err is what the argument's type said that could not read or write its
-	// JSON or text by itself, nil otherwise and for tools with a field tagged
-	// redact. Error does not print it: it may quote the value.
+	// Err is the error of the argument's own UnmarshalJSON, UnmarshalText or MarshalText. It is nil
+	// for any other fault, and for tools with a field tagged redact. Error does not print it,
+	// because it may quote the value.
 	Err error
 }
 
@@ -75,7 +75,7 @@ func (e *ArgumentError) Error() string {
 	return fmt.Sprintf("tool: argument %s of %s %s", e.Field, e.Tool, reason)
 }
 
-// IsAnswer is true: see [dedup.IsAnswer].
+// IsAnswer returns true: see [dedup.IsAnswer].
 func (e *ArgumentError) IsAnswer() bool { return true }
 
 // ForClient returns the error as a sentence for a model or a client. It names neither the tool nor
@@ -84,8 +84,8 @@ func (e *ArgumentError) ForClient() string {
 	if e.Field == "" {
 		return "The arguments " + e.Reason + "."
 	}
-	return "The argument " + e.Field + " " + e.Reason + "." // cut and quoted where it is odd
+	return "The argument " + e.Field + " " + e.Reason + "." // Field is cut, and quoted if it does not print
 }
 
-// Unwrap returns the cause, or nil.
+// Unwrap returns Err.
 func (e *ArgumentError) Unwrap() error { return e.Err }

@@ -12,18 +12,18 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// PayIn are the arguments of two tools that pay.
+// PayIn has the arguments of two tools that pay.
 type PayIn struct {
 	Order string `json:"order" dedup:"key"`
 }
 
-// Payment is their result.
+// Payment is the result of both tools.
 type Payment struct {
 	ID string `json:"id"`
 }
 
-// Two providers carry out a payment each, and their answers are lost. One keeps keys: it is sent
-// the same key again. Of the other nobody can say whether it happened.
+// Two providers take a payment, and both answers are lost. One provider keeps keys and gets the
+// same key again. The other has no means to tell whether it was paid, so its operation is parked.
 func ExampleExternalTool() {
 	ctx := context.Background()
 	d, done := exampleDeduper()
@@ -49,7 +49,7 @@ func ExampleExternalTool() {
 			},
 		},
 		tool.ExternalTool[PayIn, Payment]{
-			Description: "Pay by wire.", Class: tool.Destructive, // it cannot be taken back
+			Description: "Pay by wire.", Class: tool.Destructive, // a payment cannot be undone
 			Tool: external.Tool[PayIn, Payment]{
 				Name: "pay_by_wire",
 				Perform: func(context.Context, external.Attempt, PayIn) (Payment, error) {

@@ -12,13 +12,13 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// BookIn are the arguments of book_seat.
+// BookIn has the arguments of book_seat.
 type BookIn struct {
 	Flight string `json:"flight"`
 	Note   string `json:"note,omitempty" dedup:"ignore"`
 }
 
-// Booking is its result.
+// Booking is the result of book_seat.
 type Booking struct {
 	ID     int    `json:"id"`
 	Flight string `json:"flight"`
@@ -34,7 +34,7 @@ func countSeats(ctx context.Context, tx pgx.Tx, in BookIn) (n int, err error) {
 	return n, err
 }
 
-// The schemas are what a model is shown of a tool.
+// A model is shown the two schemas of a tool.
 func ExampleInfo_InputSchema() {
 	d, done := exampleDeduper()
 	defer done()
@@ -54,7 +54,7 @@ func ExampleInfo_InputSchema() {
 	// {"type":"object","properties":{"id":{"type":"integer","minimum":-9223372036854775808,"maximum":9223372036854775807},"flight":{"type":"string"}}}
 }
 
-// A model's call is delivered twice, with its note worded anew.
+// A model's call is delivered twice, and the second note has other words.
 func ExampleRegistry_Invoke() {
 	ctx := context.Background()
 	d, done := exampleDeduper()
@@ -87,8 +87,8 @@ func ExampleRegistry_Invoke() {
 	// tool: argument fligth of book_seat is unknown
 }
 
-// A message of a model whose provider gives its calls no ids is delivered, and the
-// second half of it once more.
+// The provider gives the calls of a message no ids. The message is delivered, and then its second
+// half again.
 func ExampleRegistry_InvokeAll() {
 	ctx := context.Background()
 	d, done := exampleDeduper()
@@ -116,8 +116,8 @@ func ExampleRegistry_InvokeAll() {
 	// {"id":2,"flight":"HAT021"} replayed: true
 }
 
-// exampleDeduper returns a Deduper on a database of an example's own. done closes
-// and drops it.
+// exampleDeduper returns a Deduper on an example's database. done closes the Deduper and drops the
+// database.
 func exampleDeduper() (*dedup.Deduper, func()) {
 	pool, done := pgtest.Example(`CREATE TABLE bookings (id int GENERATED ALWAYS AS IDENTITY, flight text)`)
 	d, err := dedup.New(pool, nil)

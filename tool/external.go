@@ -10,40 +10,40 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// ExternalTool is a tool whose effect is outside of the database: a payment, a mail, a ticket
-// elsewhere. Package external runs it, and says what is guaranteed by what the provider
-// offers. The registry needs Options.External.
+// ExternalTool is a tool whose effect is outside the database: a payment, a mail, a ticket
+// elsewhere. Package external runs it; its guarantee depends on what the provider offers. The
+// registry needs Options.External.
 //
-// Tags of In mean what they do for a [Tool], but for redact, which Add refuses: the input is
-// stored until the answer is certain. Pass a reference to the secret.
+// The tags of In mean the same as for a [Tool], but Add refuses redact: the input is stored until
+// the answer is certain. Pass a reference to the secret.
 type ExternalTool[In, Out any] struct {
-	// Tool says how the effect is carried out and what the provider offers. Its Name is the
-	// tool's, by the rules of [Tool].
+	// Tool performs the effect and says what the provider offers. Its Name is the tool's, by the
+	// rules of [Tool].
 	external.Tool[In, Out]
 
-	// RecordedAs is the name of the tool before it was renamed: see [Tool]. Options.External has
-	// the tool under this name. Default Name.
+	// RecordedAs is the tool's name before it was renamed: see [Tool]. Options.External has the
+	// tool under this name. Default: Name.
 	RecordedAs string
 	// Description tells a model what the tool does and when to use it.
 	Description string
-	// Class is External, the default, or Destructive where the effect cannot be taken back:
-	// then clients are told so.
+	// Class is External, or Destructive if the effect cannot be undone; MCP clients are told so.
+	// Default: External.
 	Class Class
-	// OncePerRequest makes calls with equal compared arguments, within one request of the user, one
-	// call: a model that plans again repeats its call under a new id. The nth of several equal calls in
-	// one message is the nth. A key goes before it, and calls without Invocation.Request do not count.
-	// Default false.
+	// OncePerRequest makes calls with equal compared arguments one call within one request of the
+	// user: a model that plans again repeats its call under a new id. The nth of several equal
+	// calls in one message is one call with the nth of the next message. A call with a key uses its
+	// key, and a call without Invocation.Request is not affected. Default: false.
 	OncePerRequest bool
-	// MaxWait bounds how long a call waits for its effect, before it is answered with
-	// [dedup.ErrInFlight] and goes on by itself. Default that of the Deduper.
+	// MaxWait bounds how long a call waits for the operation. After it the call returns
+	// [dedup.ErrInFlight], and the operation goes on in the background. Default: the Deduper's.
 	MaxWait time.Duration
 }
 
-// externalTool is what a registry needs of an ExternalTool beside its definition.
+// externalTool is an ExternalTool without its types, as package external takes it.
 type externalTool interface {
-	// problems says all for which x refuses the tool; x may be nil.
+	// problems returns every reason why x refuses the tool. x may be nil.
 	problems(x *external.Tools) []*dedup.InvalidError
-	// add adds it to x.
+	// add adds the tool to x.
 	add(x *external.Tools) error
 }
 
@@ -52,7 +52,7 @@ func (t ExternalTool[In, Out]) define() (*definition, []Problem) {
 		t.Class = External
 	}
 	d, problems := newDefinition[In, Out](Info{Name: t.Name, RecordedAs: t.RecordedAs, Description: t.Description, Class: t.Class, Retention: t.Retention, External: true})
-	t.Name = d.RecordedAs // of the operations
+	t.Name = d.RecordedAs // the name of its operations
 	d.maxWait, d.oncePerRequest, d.external = t.MaxWait, t.OncePerRequest, t
 	for _, path := range d.Redacted {
 		problems = append(problems, Problem{t.Name, "In." + path, "is tagged redact, and the input of an ExternalTool is stored; pass a reference to the secret"})
@@ -69,8 +69,7 @@ func (t ExternalTool[In, Out]) add(x *external.Tools) error {
 	return err
 }
 
-// externalProblems are those of an ExternalTool with what the registry runs it with, but for
-// those that are known.
+// externalProblems returns the reasons why Options.External refuses t, without those in known.
 func (r *Registry) externalProblems(t *definition, known []Problem) (found []Problem) {
 	if r.opts.External == nil {
 		found = append(found, Problem{t.Name, "Options.External", "is missing, and the registry runs ExternalTools with it; make it with external.New"})
@@ -84,9 +83,9 @@ func (r *Registry) externalProblems(t *definition, known []Problem) (found []Pro
 	return found
 }
 
-// Status says where the call stands that inv's Scope, Tool and Key name. It runs nothing. Only calls
-// of ExternalTools have an Operation. The error is a *[dedup.InvalidError], whose Field is
-// "Tool" if there is no such tool, or the database's.
+// Status reports the state of the call that Scope, Tool and Key of inv name. It runs nothing. Only
+// calls of ExternalTools have an Operation. The error is a *[dedup.InvalidError] with Field "Tool"
+// if there is no such tool, or the database's.
 func (r *Registry) Status(ctx context.Context, inv Invocation) (status external.Status, err error) {
 	t := r.find(inv.Tool)
 	switch {

@@ -29,7 +29,7 @@ type (
 
 func refOf(c charge) string { return c.ID }
 
-// withExternal is setup with a registry that has Options.External.
+// withExternal returns a bundle whose registry has Options.External.
 func withExternal(t *testing.T) (*bundle, *external.Tools) {
 	t.Helper()
 	b := setup(t, nil, nil)
@@ -44,7 +44,7 @@ func withExternal(t *testing.T) (*bundle, *external.Tools) {
 	return b, x
 }
 
-// charging is an ExternalTool of the name charge.
+// charging returns an ExternalTool named charge.
 func charging(perform func(ctx context.Context, a external.Attempt, in chargeIn) (charge, error)) tool.ExternalTool[chargeIn, charge] {
 	return tool.ExternalTool[chargeIn, charge]{Tool: external.Tool[chargeIn, charge]{Name: "charge", Perform: perform}}
 }
@@ -75,7 +75,7 @@ func TestExternalIsRefused(t *testing.T) {
 		field, reason string
 	}{
 		"OddName":            {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Name = "a b" }), "Name", "must be 1 to 128 letters"},
-		"Write":              {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Class = tool.Write }), "Class", "is write, and that of an ExternalTool is External"},
+		"Write":              {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Class = tool.Write }), "Class", "is write; an ExternalTool is External"},
 		"NoPerform":          {charging(nil), "Perform", "is nil"},
 		"NoRef":              {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.KeyKept = time.Hour }), "Ref", "is nil"},
 		"Settles":            {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Settles = time.Hour }), "Settles", "no use"},
@@ -111,7 +111,7 @@ func TestExternalIsRefused(t *testing.T) {
 	}
 }
 
-// TestExternalAddsAllOrNone: what is refused leaves nothing behind in Options.External.
+// TestExternalAddsAllOrNone: a refused Add leaves no tool in Options.External.
 func TestExternalAddsAllOrNone(t *testing.T) {
 	t.Parallel()
 	b, x := withExternal(t)
@@ -139,7 +139,7 @@ func TestExternalAddsAllOrNone(t *testing.T) {
 	})
 }
 
-// What a refusal writes is an effect too.
+// A write in Refuse is an effect too.
 func TestInvokeInsideARefusal(t *testing.T) {
 	t.Parallel()
 	b, _ := withExternal(t)
@@ -157,8 +157,8 @@ func TestInvokeInsideARefusal(t *testing.T) {
 	require.ErrorIs(t, inner, dedup.ErrInvalid)
 }
 
-// TestExternalIsInvoked: what differs in ignored arguments alone is one call, whose answer is
-// the same text each time; what is stored meanwhile is all of the arguments.
+// TestExternalIsInvoked: calls that differ in ignored arguments only are one call, and all get the
+// same text. All the arguments are stored until then.
 func TestExternalIsInvoked(t *testing.T) {
 	t.Parallel()
 	b, _ := withExternal(t)
@@ -223,7 +223,7 @@ func TestExternalIsInvoked(t *testing.T) {
 	}
 }
 
-// TestExternalAnswers: callers can tell what is parked from what is running and from a refusal.
+// TestExternalAnswers: a caller can tell parked, in flight and refused apart.
 func TestExternalAnswers(t *testing.T) {
 	t.Parallel()
 	b, _ := withExternal(t)
@@ -239,7 +239,7 @@ func TestExternalAnswers(t *testing.T) {
 		<-release
 		return charge{"ch_1"}, nil
 	})
-	made.MaxWait = -1 // for others
+	made.MaxWait = -1 // the other calls return at once
 	require.NoError(t, b.tools.Add(made))
 
 	for range 2 {

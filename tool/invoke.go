@@ -18,75 +18,72 @@ import (
 	"github.com/tooldedup/dedup/internal/guard"
 )
 
-// Invocation is a call of a registered tool, as it came from a model, an
-// orchestrator or a client.
+// Invocation is a call of a registered tool, as a model, an orchestrator or a client sent it.
 type Invocation struct {
-	// Scope is the principal on whose behalf the tool runs, taken from its
-	// authentication and never from the arguments. Required for all but
-	// ReadOnly tools.
+	// Scope is the principal that the tool runs for. Take it from the authentication, never from
+	// the arguments. Required for all but ReadOnly tools.
 	Scope string
-	// Session, Turn and CallID say where in a conversation the call was made:
-	// see [dedup.KeyFromToolCall]. They make the key where there is no other. CallID
-	// is the id as the provider sent it. Where that names no call
-	// ([dedup.UsableToolCallID]), Turn counts from 1, or the message is handed over with
-	// InvokeAll: a Turn of 0 beside it says nothing, and makes no key.
+	// Session, Turn and CallID locate the call in a conversation: see [dedup.KeyFromToolCall]. They
+	// make the key if the call has no other. CallID is the id as the provider sent it. If the id
+	// cannot name a call ([dedup.UsableToolCallID]), the arguments make the key, and Turn must
+	// count from 1: with Turn 0 there is no key, unless InvokeAll gets the whole message.
 	Session string
 	Turn    int
 	CallID  string
-	// Key names the intent, as its caller made it.
+	// Key names the intent. The caller made it.
 	Key string
-	// Request names the user's request that the model works on, within Scope. A tool with
+	// Request names, within Scope, the user's request that the model works on. A tool with
 	// OncePerRequest needs it.
 	Request string
-	// Tool is the tool's name, or the one that its calls are recorded as.
+	// Tool is the tool's Name or RecordedAs.
 	Tool string
-	// Args is a JSON object. Nothing at all and null count as one without members.
+	// Args is a JSON object. Empty and null mean an object without members.
 	Args json.RawMessage
 
-	// MaxWait bounds how long the call waits for a twin, in place of the tool's MaxWait. Default
-	// that of the tool.
+	// MaxWait bounds how long the call waits for a twin. Default: the tool's MaxWait.
 	MaxWait time.Duration
 	// LookFirst expects a replay: see [dedup.Call].
 	LookFirst bool
 }
 
-// InvocationOf returns the call whose Run has ctx: its Key is the one that it is recorded by, empty if it
-// has no record, and its Tool is the tool's Name. Scope, Session, Turn and CallID are as they came
-// through the door. A handler behind the middlewares of packages httpdedup and mcpdedup has one
-// too. Elsewhere it is zero, and so it is in the Perform of an ExternalTool that another process
-// began: use Scope and CallKey of the [external.Attempt] there.
+// InvocationOf returns the call that a tool's Run with ctx serves. Its Key is the key of the call's
+// record, empty if the call has no record, and its Tool is the tool's Name. Scope, Session, Turn
+// and CallID are as the door received them. A handler behind the middleware of package httpdedup or
+// mcpdedup has an Invocation too.
+//
+// It is zero in any other context, and in the Perform of an ExternalTool whose operation another
+// process began. There, use Scope and CallKey of the [external.Attempt].
 func InvocationOf(ctx context.Context) Invocation {
 	inv, _ := ctx.Value(door.InvocationKey{}).(Invocation)
 	return inv
 }
 
-// Answer is what a call answers.
+// Answer is the answer to a call.
 type Answer struct {
-	// JSON is the result. For calls with a key it is the recorded text, byte for
-	// byte the same for every caller.
+	// JSON is the result. A call with a key has the recorded text, the same bytes for every caller.
 	JSON json.RawMessage
-	// Key is the call's key, empty where it had none.
+	// Key is the call's key, empty if the call has none.
 	Key string
-	// Replayed says that the result came from the record, FirstAt when that was
-	// written, by the database's clock, and ExpiresAt until when it is replayed.
-	// The times are zero where there is no record.
+	// Replayed reports that the result came from the record. FirstAt is when the record was
+	// written, by the database's clock, and ExpiresAt is the end of its replay. The times are zero
+	// if there is no record.
 	Replayed           bool
 	FirstAt, ExpiresAt time.Time
-	// Recovered says that the answer to this call's own COMMIT was lost and its
-	// record found: Replayed is true too. Count effects by !Replayed || Recovered.
+	// Recovered reports that the reply to this call's own COMMIT was lost and its record was found.
+	// Replayed is true too. The call took effect if !Replayed || Recovered.
 	Recovered bool
 }
 
-// Invoke makes a call. The package documentation lists the errors. Beside an
-// error the answer has the key, and where a record explains the error (refused,
-// expired, reused) all but the result.
+// Invoke makes a call. The package documentation lists the errors. With an error, the answer has
+// the key; if a record explains the error (refused, expired, reused), it also has everything but
+// the result.
 //
-// Cancelling ctx ends the call as it does [dedup.Do]. A tool's Run must not call
-// Invoke, whatever the classes, nor must any other effect: that is a [dedup.ErrInvalid].
+// Cancelling ctx ends the call as it ends [dedup.Do]. A tool's Run, or any other effect, must not
+// call Invoke, whatever the classes: that is [dedup.ErrInvalid].
 func (r *Registry) Invoke(ctx context.Context, inv Invocation) (Answer, error) {
 	c, err := r.prepare(inv)
 	if err == nil {
-		err = outside(ctx)
+		err = refuseEffect(ctx)
 	}
 	if err != nil {
 		return Answer{}, err
@@ -94,19 +91,19 @@ func (r *Registry) Invoke(ctx context.Context, inv Invocation) (Answer, error) {
 	return r.make(ctx, c)
 }
 
-// call is an invocation that its tool has checked.
+// call is an invocation whose tool is known and whose arguments fit.
 type call struct {
 	dedup.Call
 	inv Invocation
 	of  *definition
-	run dedup.Effect[json.RawMessage] // nil of an ExternalTool, which has args
-	// args are all arguments, as encoding/json reads them.
+	run dedup.Effect[json.RawMessage] // nil for an ExternalTool, which uses args
+	// args are all the arguments, as encoding/json reads them.
 	args json.RawMessage
-	// siblings is zero where no message was handed over.
+	// siblings is zero if the caller gave no message.
 	siblings
 }
 
-// prepare makes a call of an invocation, whose key may still be missing.
+// prepare makes a call of an invocation. Its key may still be missing.
 func (r *Registry) prepare(inv Invocation) (*call, error) {
 	t := r.find(inv.Tool)
 	if t == nil {
@@ -115,8 +112,8 @@ func (r *Registry) prepare(inv Invocation) (*call, error) {
 	return t.call(inv)
 }
 
-// outside refuses the context of an effect.
-func outside(ctx context.Context) error {
+// refuseEffect refuses a nil context and the context of an effect.
+func refuseEffect(ctx context.Context) error {
 	if ctx == nil {
 		return &dedup.InvalidError{What: "call", Field: "ctx", Missing: true, Reason: "must not be nil"}
 	}
@@ -157,7 +154,7 @@ func (t *definition) call(inv Invocation) (*call, error) {
 // isOnce reports whether the request and the arguments make the key.
 func (c *call) isOnce() bool { return c.of.oncePerRequest && c.Key == "" && c.inv.Request != "" }
 
-// withAttrs says in the events of a call where in its conversation it was made.
+// withAttrs adds the session and the turn to the attributes of the call's trace events.
 func (inv *Invocation) withAttrs(ctx context.Context) context.Context {
 	switch {
 	case inv.Session == "":
@@ -168,7 +165,7 @@ func (inv *Invocation) withAttrs(ctx context.Context) context.Context {
 	return dedup.WithAttrs(ctx, slog.String("session", inv.Session), slog.Int("turn", inv.Turn))
 }
 
-// make makes a call, with the key that its id gives where it has no other.
+// make makes a call. A call without a key gets the key of its request or of its id.
 func (r *Registry) make(ctx context.Context, c *call) (Answer, error) {
 	ctx = c.inv.withAttrs(ctx)
 	if c.isOnce() {
@@ -186,7 +183,7 @@ func (r *Registry) make(ctx context.Context, c *call) (Answer, error) {
 	return r.runByID(ctx, c)
 }
 
-// run makes a call by its class.
+// run makes a call in the way of its tool's class.
 func (r *Registry) run(ctx context.Context, c *call) (Answer, error) {
 	inv := c.inv
 	inv.Tool, inv.Key = c.of.Name, c.Key
@@ -194,40 +191,40 @@ func (r *Registry) run(ctx context.Context, c *call) (Answer, error) {
 	switch t := c.of; {
 	case t.external != nil:
 		result, err := r.opts.External.Do(ctx, c.Call, c.args)
-		return answered(c, result), err
+		return answerOf(c, result), err
 	case t.Class == ReadOnly:
-		return r.runReading(ctx, t, c)
+		return r.runReadOnly(ctx, t, c)
 	case c.Key == "" && !t.Class.NeedsKey():
-		return r.runOnce(ctx, t, c, pgx.TxOptions{})
+		return r.runUnrecorded(ctx, t, c, pgx.TxOptions{})
 	default:
 		result, err := dedup.Do(ctx, r.d, c.Call, c.run)
-		return answered(c, result), err
+		return answerOf(c, result), err
 	}
 }
 
-// runReading runs a call that must not write. The SELECT goes along with BEGIN:
-// after a query a transaction that is read-only stays so, whatever the tool sets.
-func (r *Registry) runReading(ctx context.Context, t *definition, c *call) (Answer, error) {
-	answer, err := r.runOnce(ctx, t, c, pgx.TxOptions{BeginQuery: "BEGIN READ ONLY; SELECT 1"})
+// runReadOnly runs a call that must not write. BEGIN and the SELECT go in one trip: after a query,
+// Postgres refuses SET TRANSACTION READ WRITE.
+func (r *Registry) runReadOnly(ctx context.Context, t *definition, c *call) (Answer, error) {
+	answer, err := r.runUnrecorded(ctx, t, c, pgx.TxOptions{BeginQuery: "BEGIN READ ONLY; SELECT 1"})
 	var server *pgconn.PgError
 	if errors.As(err, &server) && server.Code == "25006" {
-		return answer, wroteReading(t.Name, server.Message)
+		return answer, readOnlyError(t.Name, server.Message)
 	}
 	return answer, err
 }
 
-// runOnce runs a call without a record, in a transaction of its own. What it
-// refuses with dedup.Final is told like a refusal with a record, and not kept.
-func (r *Registry) runOnce(ctx context.Context, t *definition, c *call, opts pgx.TxOptions) (Answer, error) {
+// runUnrecorded runs a call without a record, in a transaction of the library's. A [dedup.Final]
+// error of the tool becomes the same refusal as with a record, and is not kept.
+func (r *Registry) runUnrecorded(ctx context.Context, t *definition, c *call, opts pgx.TxOptions) (Answer, error) {
 	text, err := door.Once(ctx, r.d, t.Name, opts, c.run)
 	if refusal := r.d.Refusal(err); refusal != nil {
-		err = refusal // as a tool with a record refuses
+		err = refusal // the same type as with a record
 	}
 	return Answer{JSON: text}, err
 }
 
-// answered is what a call with a key answers, also beside an error.
-func answered(c *call, result dedup.Result[json.RawMessage]) Answer {
+// answerOf returns the answer of a call with a key, with or without an error.
+func answerOf(c *call, result dedup.Result[json.RawMessage]) Answer {
 	return Answer{
 		JSON: result.Value, Key: c.Key,
 		Replayed: result.Replayed, Recovered: result.Recovered, FirstAt: result.CreatedAt, ExpiresAt: result.ExpiresAt,

@@ -14,7 +14,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// starts are the calls that a tracer sees begin.
+// starts records the starts of calls that a tracer sees.
 type starts struct{ calls []dedup.CallData }
 
 func (s *starts) TraceCallStart(ctx context.Context, data dedup.CallData) context.Context {
@@ -24,7 +24,7 @@ func (s *starts) TraceCallStart(ctx context.Context, data dedup.CallData) contex
 func (*starts) TraceCallEnd(context.Context, dedup.CallEndData) {}
 func (*starts) TraceEvent(context.Context, dedup.Event)         {}
 
-// Events of a call say where in its conversation it was made.
+// The events of a call have its session and turn.
 func TestSessionAndTurnAreAttrs(t *testing.T) {
 	t.Parallel()
 	seen := &starts{}
@@ -108,8 +108,8 @@ func TestWritesNeedKeyAndScope(t *testing.T) {
 	for _, name := range []string{"write", "destroy"} {
 		for _, inv := range []tool.Invocation{
 			{},
-			{Session: "s"}, // a session without a call's id
-			{CallID: "c"},  // a call's id without a session
+			{Session: "s"}, // a session without a call id
+			{CallID: "c"},  // a call id without a session
 			{Turn: 3},
 		} {
 			inv.Scope, inv.Tool, inv.Args = "acme", name, json.RawMessage(`{"title":"a"}`)
@@ -252,14 +252,14 @@ func TestScopes(t *testing.T) {
 	require.True(t, b.invoke(t, in("acme", "t")).Replayed, "a key means the same in all sessions")
 
 	var invalid *dedup.InvalidError
-	for _, name := range []string{"w", "i"} { // i has no key, and no record that would be refused without a scope
+	for _, name := range []string{"w", "i"} { // i has no key, so no record that would be refused without a scope
 		require.ErrorAs(t, b.fails(t, tool.Invocation{Tool: name, Args: json.RawMessage(`{"title":"a"}`)}), &invalid)
 		require.Equal(t, "Scope", invalid.Field)
 	}
 }
 
-// TestRefusalWithoutARecord: what a tool without a record refuses with Final is
-// told as a tool with one tells it, and not kept.
+// TestRefusalWithoutARecord: a Final error of a tool without a record becomes the same error as
+// with a record, and is not kept.
 func TestRefusalWithoutARecord(t *testing.T) {
 	t.Parallel()
 	tools := setup(t, nil, nil).tools

@@ -11,7 +11,7 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// keyOf returns the key that arguments hold, empty if all its fields are.
+// keyOf returns the key that the fields tagged key hold. It is empty if all these fields are empty.
 func (p *plan) keyOf(tool string, in reflect.Value) (string, error) {
 	if len(p.keys) == 0 {
 		return "", nil
@@ -45,10 +45,10 @@ func (p *plan) keyOf(tool string, in reflect.Value) (string, error) {
 	}
 }
 
-// keyPart returns the text of a value of a type that [isKeyType] takes.
+// keyPart returns the text of a value. The value's type passed [isKeyType].
 func keyPart(v reflect.Value) (string, error) {
 	if at, ok := v.Interface().(time.Time); ok {
-		return at.UTC().Format(time.RFC3339Nano), nil // its own text has the offset that its caller chose
+		return at.UTC().Format(time.RFC3339Nano), nil // MarshalText would keep the caller's offset
 	}
 	if v.Type().Implements(textMarshaler) {
 		text, err := v.Interface().(encoding.TextMarshaler).MarshalText()
@@ -68,9 +68,9 @@ func keyPart(v reflect.Value) (string, error) {
 	}
 }
 
-// keyText returns the JSON text by which a field of the key is compared: of all
-// spellings of one value the same. What cannot be read, or has no text, stays as it
-// is: the call is refused for it later.
+// keyText returns the JSON text that stands for a field of the key in the comparison. All spellings
+// of one value have one text. A value that cannot be read, or has no text, is returned unchanged:
+// the call is refused later.
 func keyText(t reflect.Type, raw []byte) []byte {
 	v := reflect.New(t)
 	if json.Unmarshal(raw, v.Interface()) != nil {
@@ -89,9 +89,9 @@ func keyText(t reflect.Type, raw []byte) []byte {
 
 var textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 
-// isKeyType reports whether values of a type can be part of a key: those that have
-// one text, whatever the caller's spelling. Floats and json.Number have not. A
-// type's own text is taken as the one, but for a time, which is an instant.
+// isKeyType reports whether values of a type can be part of a key: each value must have one text,
+// however the caller spells it. Floats and json.Number do not qualify. A type's MarshalText is
+// trusted to write one text. A time.Time counts by its instant.
 func isKeyType(t reflect.Type) bool {
 	if t.Implements(textMarshaler) {
 		return t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface

@@ -13,8 +13,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// One instant is one key and one call, however its offset and its fraction are
-// spelled.
+// One instant is one key and one call, in any offset and with any spelling of its fraction.
 func TestKeyIsAnInstant(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
@@ -68,14 +67,14 @@ func TestKeyIsAnInstant(t *testing.T) {
 	require.Equal(t, intent, answer.Key, "the key of an instant in UTC is what it was")
 }
 
-// folded reads a text in any case and writes it in one.
+// folded reads a text in either case and writes it in lower case.
 type folded struct{ upper }
 
 func (f *folded) UnmarshalText(text []byte) error {
 	return f.upper.UnmarshalText([]byte(strings.ToUpper(string(text))))
 }
 
-// A type with a text of its own is compared by that text, by which it is the key.
+// A type with a MarshalText is compared by the text that also makes its key.
 func TestKeyIsComparedByItsText(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)

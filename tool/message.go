@@ -8,101 +8,103 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// Outcome is what became of one call of a message: what Invoke would have
-// returned.
-type Outcome struct {
+// InvokeResult is the result of one call of a message, as [Registry.Invoke] returns it.
+type InvokeResult struct {
 	Answer Answer
 	Err    error
 }
 
-// InvokeAll makes the calls of one message of a model, one after the other and in
-// their order, and returns an outcome for each. A call that fails keeps none of the
-// others from being made.
+// InvokeAll makes the calls of one message of a model one after the other, in their order, and
+// returns a result for each. If a call fails, the next ones are still made.
 //
-// Handing over the message shows what no single call does: that two of its calls have one id and
-// other arguments, or are equal and have no usable id. Each of them is then a call of its own. Two
-// calls of one tool with the same usable id and the same arguments are one call, which a stream
-// has emitted twice. The message may be delivered again, in whole or in part: what was done is
-// answered from its record. Calls of several messages may be given together; those of one
-// message have the same Scope, Session and Turn.
-func (r *Registry) InvokeAll(ctx context.Context, calls []Invocation) []Outcome {
+// The whole message shows facts that a single call cannot: two calls have one id and different
+// arguments, or two calls are equal and have no usable id. Each of them is then a call of its own.
+// Two calls of one tool with the same usable id and the same arguments are one call, which a stream
+// emitted twice.
+//
+// The message may be delivered again, in whole or in part: calls that were made are answered from
+// their records. Calls of several messages may be given together. Calls with the same Scope,
+// Session and Turn belong to one message.
+func (r *Registry) InvokeAll(ctx context.Context, calls []Invocation) []InvokeResult {
 	m := r.Message(calls...)
-	outcomes := make([]Outcome, len(calls))
+	results := make([]InvokeResult, len(calls))
 	for i := range calls {
-		outcomes[i].Answer, outcomes[i].Err = m.Invoke(ctx, i)
+		results[i].Answer, results[i].Err = m.Invoke(ctx, i)
 	}
-	return outcomes
+	return results
 }
 
-// Message has the calls of a message of a model, for callers that make them one by one, at once, or
-// not all of them: an agent's framework runs each tool by itself, and a person may refuse one. It is
-// safe for concurrent use.
+// Message holds the calls of one message of a model, for a caller that makes them one by one, in
+// parallel, or only some of them: agent frameworks run each tool separately, and a person may
+// refuse one. It is safe for concurrent use.
 type Message struct {
 	r     *Registry
 	calls []*call
 	errs  []error
 }
 
-// Message takes the calls of a message, as [Registry.InvokeAll] does, and makes none of them. The
-// error of a call that cannot be made is returned by [Message.Invoke].
+// Message takes the calls of a message, as [Registry.InvokeAll] does, and makes none of them.
+// [Message.Invoke] returns the error of a call that cannot be made.
 func (r *Registry) Message(calls ...Invocation) *Message {
 	m := &Message{r: r, calls: make([]*call, len(calls)), errs: make([]error, len(calls))}
 	for i, inv := range calls {
 		m.calls[i], m.errs[i] = r.prepare(inv)
 	}
-	compare(m.calls)
+	compareSiblings(m.calls)
 	return m
 }
 
-// Invoke makes the call at index i, as [Registry.Invoke] does. Made again, it has its answer again. It
-// panics if there is no such call.
+// Invoke makes the call at index i, as [Registry.Invoke] does. A second Invoke of the same call
+// returns the same answer. It panics if i is out of range.
 func (m *Message) Invoke(ctx context.Context, i int) (Answer, error) {
 	if err := m.errs[i]; err != nil {
 		return Answer{}, err
 	}
-	if err := outside(ctx); err != nil {
+	if err := refuseEffect(ctx); err != nil {
 		return Answer{}, err
 	}
 	c := *m.calls[i]
 	return m.r.make(ctx, &c)
 }
 
-// siblings is what the calls of a message say about one of them.
+// siblings is what a call's message shows about the call.
 type siblings struct {
 	inMessage bool
 	// shared: another call of the tool in the message has the same id and other arguments.
 	shared bool
-	// repeat counts the equal calls before it in the message, of a call without a usable id.
+	// repeat counts the equal calls before this one in the message. It is set for calls without a
+	// usable id.
 	repeat int
-	// nth counts the equal calls before it in the message, of a tool with OncePerRequest.
+	// nth counts the equal calls before this one in the message. It is set for tools with
+	// OncePerRequest.
 	nth int
 }
 
-// kind is what calls of one message have in common.
-type kind struct {
+// group has the properties by which calls of one message are counted together.
+type group struct {
 	scope, session string
 	turn           int
 	tool, id       string
 	args           dedup.Fingerprint
 }
 
-// compare tells calls that were handed over together about each other. Some may be
-// nil. Those with a key of their own are left out, since no other call can take it. A
-// call without a fingerprint is equal to none: it is refused when it is made.
+// compareSiblings sets the siblings of calls that were given together. Some calls may be nil. A
+// call with a key is skipped: no other call can take its key. A call without a fingerprint equals
+// no other: it is refused when it is made.
 //
-// Calls with another id do not count, however equal: they may be missing where a part of
-// the message is delivered again. All ids that name no call are one.
-func compare(calls []*call) {
-	byID, equal := map[kind]map[dedup.Fingerprint]bool{}, map[kind]int{}
-	kinds := make([]kind, len(calls))
-	nths, made := map[kind]int{}, map[kind]int{}
+// Calls with different ids are never counted together, even if they are equal: a part of the
+// message, without one of them, may be delivered again. All ids that name no call count as one id.
+func compareSiblings(calls []*call) {
+	byID, equal := map[group]map[dedup.Fingerprint]bool{}, map[group]int{}
+	groups := make([]group, len(calls))
+	nths, counts := map[group]int{}, map[group]int{}
 	for i, c := range calls {
 		if c == nil || c.Key != "" {
 			continue
 		}
 		c.inMessage = true
-		k := kind{scope: c.Scope, session: c.inv.Session, turn: c.inv.Turn, tool: c.Tool, id: c.id()}
-		kinds[i] = k
+		k := group{scope: c.Scope, session: c.inv.Session, turn: c.inv.Turn, tool: c.Tool, id: c.id()}
+		groups[i] = k
 		args, err := dedup.FingerprintOf(c.Args)
 		if err != nil {
 			continue
@@ -111,10 +113,10 @@ func compare(calls []*call) {
 			same := k
 			same.args, same.id = args, ""
 			one := same
-			one.id = cmp.Or(k.id, "\x00"+strconv.Itoa(i)) // a call without an id is one of its own
+			one.id = cmp.Or(k.id, "\x00"+strconv.Itoa(i)) // each call without an id is its own
 			if _, known := nths[one]; !known {
-				nths[one] = made[same]
-				made[same]++
+				nths[one] = counts[same]
+				counts[same]++
 			}
 			c.nth = nths[one]
 		}
@@ -131,7 +133,7 @@ func compare(calls []*call) {
 	}
 	for i, c := range calls {
 		if c != nil && c.inMessage {
-			c.shared = len(byID[kinds[i]]) > 1
+			c.shared = len(byID[groups[i]]) > 1
 		}
 	}
 }

@@ -32,7 +32,7 @@ var ids = map[string]func(i int, name string) string{
 	"Some":            func(i int, _ string) string { return []string{"", "call_a"}[i%2] },
 }
 
-// message is the calls of one message of a model, with four parallel calls of two tools.
+// message returns the calls of one message of a model: four parallel calls of two tools.
 func message(scope string, turn int, id func(int, string) string) (calls []tool.Invocation) {
 	for i, c := range []struct{ tool, title string }{{"open", "a"}, {"open", "b"}, {"close", "a"}, {"open", "c"}} {
 		calls = append(calls, tool.Invocation{
@@ -51,7 +51,7 @@ func openAndClose(t *testing.T) *bundle {
 	return b
 }
 
-// all makes the calls of a message, which must all succeed.
+// all makes the calls of a message and requires that each succeeds.
 func (b *bundle) all(t *testing.T, calls []tool.Invocation) (answers []tool.Answer) {
 	t.Helper()
 	outcomes := b.tools.InvokeAll(t.Context(), calls)
@@ -63,7 +63,7 @@ func (b *bundle) all(t *testing.T, calls []tool.Invocation) (answers []tool.Answ
 	return answers
 }
 
-// again makes calls that were made before, which get the answers of then.
+// again repeats calls that were made, and requires the same answers.
 func (b *bundle) again(t *testing.T, calls []tool.Invocation, answers []tool.Answer) {
 	t.Helper()
 	for i, a := range b.all(t, calls) {
@@ -78,8 +78,8 @@ func requireReplay(t *testing.T, first, a tool.Answer) {
 	require.Equal(t, first.Key, a.Key)
 }
 
-// However a provider identifies the calls of a message, each takes effect once, and
-// whatever part of the message is delivered again is answered from the records.
+// Each call of a message takes effect once, however the provider identifies it. Any part of the
+// message that is delivered again is answered from the records.
 func TestEveryIDMakesAKey(t *testing.T) {
 	t.Parallel()
 	b := openAndClose(t)
@@ -111,7 +111,7 @@ func TestEveryIDMakesAKey(t *testing.T) {
 	}
 }
 
-// The same message is delivered several times at once.
+// The same message is delivered several times in parallel.
 func TestDeliveriesAtOnce(t *testing.T) {
 	t.Parallel()
 	b := openAndClose(t)
@@ -121,7 +121,7 @@ func TestDeliveriesAtOnce(t *testing.T) {
 		reversed := slices.Clone(calls)
 		slices.Reverse(reversed)
 		var all sync.WaitGroup
-		outcomes := make([][]tool.Outcome, 6)
+		outcomes := make([][]tool.InvokeResult, 6)
 		for i := range outcomes {
 			all.Go(func() { outcomes[i] = b.tools.InvokeAll(t.Context(), [][]tool.Invocation{calls, reversed}[i%2]) })
 		}
@@ -141,8 +141,8 @@ func TestDeliveriesAtOnce(t *testing.T) {
 	}
 }
 
-// Of the calls that share an id, one that failed runs when it comes again, whichever has
-// taken the id meanwhile.
+// Two calls share an id and one of them fails. When it comes again it runs, even if the other has
+// the id's key by then.
 func TestSharedIDOfACallThatFailed(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
@@ -176,8 +176,8 @@ func TestSharedIDOfACallThatFailed(t *testing.T) {
 	}
 }
 
-// Equal calls of one message are counted if their ids name no call, and none is taken for
-// another. Equal calls with one usable id are one call: a stream has emitted it twice.
+// Equal calls of one message are counted if their ids name no call, so that each is made once.
+// Equal calls with one usable id are one call, which a stream emitted twice.
 func TestEqualCallsOfAMessage(t *testing.T) {
 	t.Parallel()
 	b := openAndClose(t)
@@ -202,7 +202,7 @@ func TestEqualCallsOfAMessage(t *testing.T) {
 	}
 }
 
-// A call that a stream emits twice is one call, however the two are handed over.
+// A call that a stream emits twice is one call, in one message or in two.
 func TestCallsThatAreEmittedTwice(t *testing.T) {
 	t.Parallel()
 	b := openAndClose(t)
@@ -228,7 +228,7 @@ func TestCallsThatAreEmittedTwice(t *testing.T) {
 		require.Equal(t, effects, b.count(t, "tickets"), name)
 		require.Len(t, distinct, 1+strings.Count(name, "Other")+strings.Count(name, "Shared"), name)
 	}
-	// Arguments that have changed on the way are not those of a shared id, however often they come.
+	// A repeat with other arguments is no shared id, however often it comes.
 	c.Scope = "changed"
 	b.invoke(t, c)
 	other.Scope = c.Scope
@@ -237,8 +237,8 @@ func TestCallsThatAreEmittedTwice(t *testing.T) {
 	}
 }
 
-// Equal calls of a message that are identified in different ways are told apart in every
-// part of it: none is counted with one that has another id, or a key.
+// Equal calls of a message with different kinds of identity are told apart in every part of the
+// message: none is counted with a call that has another id, or a key.
 func TestEqualCallsWithOtherIDs(t *testing.T) {
 	t.Parallel()
 	type called struct{ id, key, title string }
@@ -277,8 +277,8 @@ func TestEqualCallsWithOtherIDs(t *testing.T) {
 	}
 }
 
-// Arguments that have changed under an id that no other call of the message has are
-// refused, as ever, handed over or not.
+// A call whose arguments changed, under an id that no other call of the message has, is refused,
+// with the message and without it.
 func TestChangedArgumentsStayRefused(t *testing.T) {
 	t.Parallel()
 	b := openAndClose(t)
@@ -292,7 +292,7 @@ func TestChangedArgumentsStayRefused(t *testing.T) {
 	require.Equal(t, len(calls), b.count(t, "tickets"))
 }
 
-// What Invoke cannot know it does not guess.
+// Invoke does not guess: two calls without the message stay refused.
 func TestSingleCallsOfAMessage(t *testing.T) {
 	t.Parallel()
 	b := openAndClose(t)
@@ -317,8 +317,8 @@ func TestSingleCallsOfAMessage(t *testing.T) {
 	require.Equal(t, "Turn", invalid.Field)
 }
 
-// Arguments that are not compared make no other key, and a call that cannot be made
-// leaves the others alone.
+// Arguments that are not compared do not change the key, and a call that cannot be made does not
+// affect the others.
 func TestInvokeAllAnswersEach(t *testing.T) {
 	t.Parallel()
 	b := openAndClose(t)
@@ -363,7 +363,7 @@ func TestInvokeAllAnswersEach(t *testing.T) {
 	require.Empty(t, b.tools.InvokeAll(t.Context(), nil))
 }
 
-// External tools share ids as others do.
+// ExternalTools can share ids too.
 func TestSharedIDOfExternalTools(t *testing.T) {
 	t.Parallel()
 	b, _ := withExternal(t)

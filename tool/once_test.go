@@ -9,8 +9,8 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// A tool with OncePerRequest makes equal calls of one request one call, whatever their ids and turns. The
-// nth of one message is the nth, and the next request is a new one.
+// OncePerRequest makes equal calls of one request one call, with any ids and turns. The nth of one
+// message is the nth of the next, and another request is another call.
 func TestOncePerRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
@@ -54,7 +54,7 @@ func TestOncePerRequest(t *testing.T) {
 	require.False(t, b.invoke(t, other).Replayed, "only the tool that asks for it")
 }
 
-// The calls of a message are made in any order, at once, again and not at all.
+// The calls of a message are made in any order, in parallel, twice, or not at all.
 func TestMessage(t *testing.T) {
 	t.Parallel()
 	b := openAndClose(t)
@@ -64,7 +64,7 @@ func TestMessage(t *testing.T) {
 		m := b.tools.Message(calls...)
 		require.Equal(t, 0, count(t, b, name), "none is made")
 		answers := make([]tool.Answer, 4)
-		for _, i := range []int{2, 0, 3, 0, 2} { // a person refuses 1
+		for _, i := range []int{2, 0, 3, 0, 2} { // a person refused 1
 			answer, err := m.Invoke(t.Context(), i)
 			require.NoError(t, err)
 			if answers[i].Key != "" {
@@ -75,7 +75,7 @@ func TestMessage(t *testing.T) {
 		_, err := m.Invoke(t.Context(), 4)
 		require.Error(t, err)
 		require.Equal(t, 3, count(t, b, name), name)
-		for i, o := range b.tools.InvokeAll(t.Context(), calls[:4]) { // the whole of it, later
+		for i, o := range b.tools.InvokeAll(t.Context(), calls[:4]) { // later, the whole message
 			require.NoError(t, o.Err)
 			require.Equal(t, i != 1, o.Answer.Replayed, name)
 		}
@@ -83,7 +83,7 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// count is how many records a scope has.
+// count returns the number of records of a scope.
 func count(t *testing.T, b *bundle, scope string) (n int) {
 	t.Helper()
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM tool_dedup WHERE scope = $1`, scope).Scan(&n))

@@ -7,10 +7,12 @@ import (
 	"reflect"
 	"regexp"
 	"time"
+
+	"github.com/tooldedup/dedup/internal/canon"
 )
 
-// plan is what the types of a tool say about its arguments. They are checked by it before
-// encoding/json reads them.
+// plan describes a tool's arguments, as their Go type declares them. It checks a call's arguments
+// before encoding/json reads them.
 type plan struct {
 	args              *shape
 	keys              []keyField
@@ -20,41 +22,41 @@ type plan struct {
 type keyField struct {
 	path     string
 	index    []int
-	verbatim bool // a string: by itself it is the key
+	verbatim bool // a string field: alone, it is the key as it is
 }
 
-// shape is what a type says of a JSON value.
+// shape describes the JSON that a Go type reads or writes.
 type shape struct {
 	typ      reflect.Type
-	json     string // the JSON type, empty of what may have several: a pointer, and what reads its own
-	rest     string // what a schema says beside
+	json     string // the JSON type; empty for a pointer and for a type with its own JSON, which may have several
+	rest     string // the rest of the schema
 	nullable bool
-	elem     *shape    // of a list, a map or a pointer
-	members  []*member // of a struct
-	// A shape is open while it is planned. One that holds itself has a reference.
+	elem     *shape    // the element of a list, a map or a pointer
+	members  []*member // the members of a struct
+	// open is true while the shape is planned. reference is set if the type contains itself.
 	open      bool
 	reference string
 }
 
-// member is a field of a struct as it stands in JSON.
+// member is a field of a struct, as it appears in JSON.
 type member struct {
 	name     string
 	tag      reflect.StructTag
 	value    *shape
 	optional bool
-	// dropped members are not compared. respelled ones are part of the key and write their own text:
-	// they are compared by it.
+	// dropped members are not compared. respelled members are part of the key and have a
+	// MarshalText: they are compared by that text.
 	dropped, respelled bool
 }
 
-// planOf reads the types of a tool's arguments and results.
+// planOf plans the types of a tool's arguments and results.
 func planOf(tool string, class Class, in, out reflect.Type) (*plan, []Problem) {
 	args, results := &planner{tool: tool, class: class, reads: true}, &planner{tool: tool}
-	switch own, _ := args.own(in); {
+	switch custom, _ := args.customJSON(in); {
 	case in.Kind() != reflect.Struct:
-		args.report("In", fmt.Sprintf("is %s and must be a struct, the fields of which are the arguments", in))
-	case own:
-		args.report("In", fmt.Sprintf("is %s, which reads its own JSON (it may be by a type that it embeds), so that its fields say nothing", in))
+		args.report("In", fmt.Sprintf("is %s and must be a struct, whose fields are the arguments", in))
+	case custom:
+		args.report("In", fmt.Sprintf("is %s, which reads its own JSON (perhaps by a method of an embedded type), so its fields do not describe it", in))
 	default:
 		args.plan.args = args.root("In", in)
 	}
@@ -62,18 +64,19 @@ func planOf(tool string, class Class, in, out reflect.Type) (*plan, []Problem) {
 	return &args.plan, append(args.problems, results.problems...)
 }
 
-// planner walks a type as encoding/json does: that of arguments as it reads them, and that of
-// results as it writes them.
+// planner walks a type as encoding/json does: for arguments as it reads them, for results as it
+// writes them.
 type planner struct {
 	tool     string
 	class    Class
 	reads    bool
 	plan     plan
 	problems []Problem
-	// known are the types in lists, in maps and behind pointers: only there can a type hold itself.
+	// known are the types in lists, in maps and behind pointers. Only there can a type contain
+	// itself.
 	known       map[reflect.Type]*shape
 	recursive   []*shape
-	undescribed error // of schemas alone
+	undescribed error // set by describe only
 }
 
 func (p *planner) report(path, reason string) {
@@ -85,8 +88,9 @@ func (p *planner) root(path string, t reflect.Type) *shape {
 	return p.shape(t, place{path: path, index: []int{}})
 }
 
-// place is where a type stands. Its index is nil in lists, in maps and behind pointers, where no
-// field can be a key. A call may leave out what is optional, and what is dropped is not compared.
+// place is where in the arguments or the result a type occurs. index is nil in lists, in maps and
+// behind pointers, where a field cannot be part of the key. A call may leave out an optional place.
+// A dropped place is not compared.
 type place struct {
 	path              string
 	index             []int
@@ -97,7 +101,7 @@ func (at place) inside(suffix string) place {
 	return place{at.path + suffix, nil, at.optional, at.dropped}
 }
 
-// shape plans a value of a type.
+// shape plans a type at a place.
 func (p *planner) shape(t reflect.Type, at place) *shape {
 	if s := p.known[t]; s != nil && at.index == nil {
 		return s
@@ -107,20 +111,20 @@ func (p *planner) shape(t reflect.Type, at place) *shape {
 	if at.index == nil && kind != reflect.Pointer {
 		p.known[t] = s
 	}
-	own, text := p.own(t)
-	if own && p.reads {
-		p.unread(t, at)
+	custom, text := p.customJSON(t)
+	if custom && p.reads {
+		p.refuseTags(t, at)
 	}
 	switch {
-	case t == reflect.TypeFor[json.Number](), kind == reflect.Float64 && !own:
+	case t == reflect.TypeFor[json.Number](), kind == reflect.Float64 && !custom:
 		s.json = "number"
 	case t == reflect.TypeFor[time.Time]():
 		s.json, s.rest = "string", `,"format":"date-time"`
-	case text, kind == reflect.String && !own:
+	case text, kind == reflect.String && !custom:
 		s.json = "string"
-	case own, kind == reflect.Interface && (t.NumMethod() == 0 || !p.reads):
+	case custom, kind == reflect.Interface && (t.NumMethod() == 0 || !p.reads):
 		s.nullable = true
-	case kind == reflect.Float32: // up to what is rounded to infinity
+	case kind == reflect.Float32: // larger float64s round to infinity
 		s.json, s.rest = "number", `,"minimum":-3.4028235677973366e+38,"maximum":3.4028235677973366e+38`
 	case kind == reflect.Bool:
 		s.json = "boolean"
@@ -140,7 +144,7 @@ func (p *planner) shape(t reflect.Type, at place) *shape {
 			s.rest += fmt.Sprintf(`,"minItems":%d,"maxItems":%[1]d`, t.Len())
 		}
 	case kind == reflect.Map:
-		if own, _ := p.own(t.Key()); p.reads && (own || t.Key().Kind() != reflect.String) {
+		if custom, _ := p.customJSON(t.Key()); p.reads && (custom || t.Key().Kind() != reflect.String) {
 			p.report(at.path, fmt.Sprintf("is %s, and the keys of a map must be strings; two spellings would be one key", t))
 		}
 		s.json, s.elem = "object", p.shape(t.Elem(), at.inside("[]"))
@@ -156,23 +160,25 @@ func (p *planner) shape(t reflect.Type, at place) *shape {
 	return s
 }
 
-// own reports whether a type reads or writes its own JSON, so that its fields say nothing, and
-// whether that is always a string: a method of the pointer alone does not always write.
-func (p *planner) own(t reflect.Type) (own, text bool) {
-	// Reading, encoding/json does not see what a type without a name has from one that it embeds.
+// customJSON reports whether a type reads or writes its own JSON, so that its fields do not
+// describe it. text reports whether that JSON is always a string. It is not if the method has a
+// pointer receiver: encoding/json cannot call such a method on every value.
+func (p *planner) customJSON(t reflect.Type) (custom, text bool) {
+	// When it reads, encoding/json ignores the methods that an unnamed type has from an embedded
+	// one.
 	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface || p.reads && t.Name() == "" {
 		return false, false
 	}
 	pointer := reflect.PointerTo(t)
 	if p.reads {
-		inJSON, inText := pointer.Implements(reflect.TypeFor[json.Unmarshaler]()), pointer.Implements(textUnmarshaler)
+		inJSON, inText := canon.ReadsJSON(pointer), pointer.Implements(textUnmarshaler)
 		return inJSON || inText, inText && !inJSON
 	}
-	inJSON := pointer.Implements(reflect.TypeFor[json.Marshaler]())
+	inJSON := canon.WritesJSON(pointer)
 	return inJSON || pointer.Implements(textMarshaler), !inJSON && t.Implements(textMarshaler)
 }
 
-// endless reports whether a type points to nothing but pointers.
+// endless reports whether a type is a chain of pointers without an end.
 func endless(t reflect.Type) bool {
 	for n := 0; n < 100 && t.Kind() == reflect.Pointer; n++ {
 		t = t.Elem()
@@ -182,11 +188,12 @@ func endless(t reflect.Type) bool {
 
 var textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 
-// isBytes reports whether a list stands in a string.
+// isBytes reports whether encoding/json writes a slice as a base64 string.
 func (p *planner) isBytes(t reflect.Type) bool {
-	own, _ := p.own(t.Elem())
-	return t.Elem().Kind() == reflect.Uint8 && !own
+	custom, _ := p.customJSON(t.Elem())
+	return t.Elem().Kind() == reflect.Uint8 && !custom
 }
 
-// rfc3339 is the form of a time in JSON. Go reads more, such as an offset of 24 hours, which it then cannot write.
+// rfc3339 is the form of a time in JSON. Go reads more, such as an offset of 24 hours, and then
+// cannot write it.
 var rfc3339 = regexp.MustCompile(`^"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)"$`)

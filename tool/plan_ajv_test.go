@@ -29,9 +29,10 @@ func TestLongSchemasSayWhatIsReadAndWritten(t *testing.T) {
 	testSchemas(t, 2000)
 }
 
-// testSchemas holds a corpus of types to a validator that none of us wrote. It takes every schema,
-// and every result, zero and extreme ones too. Of arguments, it takes what is read and refuses what
-// is refused; and what is read is what encoding/json reads.
+// testSchemas compares the plans of a corpus of types with Ajv, a validator of other authors. Ajv
+// must accept every schema and every result, zero and extreme ones too. Of arguments, it must
+// accept those that decode accepts and refuse those that decode refuses. Accepted arguments must
+// read as encoding/json reads them.
 func testSchemas(t *testing.T, count int) {
 	t.Helper()
 	ajv := startAJV(t)
@@ -46,7 +47,7 @@ func testSchemas(t *testing.T, count int) {
 		plan, problems := planOf("t", Write, in, typ)
 		info := Info{In: in, Out: typ}
 		if i < len(nastyTypes()) {
-			in = nil // of results only
+			in = nil // a type of results only
 		} else {
 			require.Empty(t, problems, "%s", typ)
 		}
@@ -102,14 +103,14 @@ func testSchemas(t *testing.T, count int) {
 	require.Greater(t, refused, 10*len(types))
 }
 
-// refusesMore matches the errors of what fits a schema and is refused: what is read from a string, and
-// integers of 64 bits that no float64 is.
+// refusesMore matches the errors of arguments that fit a schema and are refused: values read from a
+// string, and 64-bit integers that are not float64s.
 var refusesMore = regexp.MustCompile(`cannot be read as|does not fit u?int(64|ptr)?$`)
 
-// longNumber is an integer that no float64 may be.
+// longNumber matches integers that may not be float64s.
 var longNumber = regexp.MustCompile(`([:,[]-?)(\d{16,})\b`)
 
-// asJavaScript writes a text with the integers that JavaScript reads, which are float64.
+// asJavaScript rewrites integers as JavaScript reads them, as float64s.
 func asJavaScript(t *testing.T, text string) string {
 	t.Helper()
 	text = longNumber.ReplaceAllStringFunc(text, func(number string) string {
@@ -127,7 +128,7 @@ func asJavaScript(t *testing.T, text string) string {
 	return string(written)
 }
 
-// mutate changes a text somewhere.
+// mutate changes one place of a text.
 func mutate(rng *rand.Rand, text json.RawMessage) json.RawMessage {
 	var members map[string]json.RawMessage
 	var elements []json.RawMessage
@@ -165,7 +166,7 @@ func mutate(rng *rand.Rand, text json.RawMessage) json.RawMessage {
 	return text
 }
 
-// oddNumbers stand in JavaScript as they are: it reads none of them as another.
+// oddNumbers are numbers that JavaScript reads exactly.
 var oddNumbers = []string{
 	"0", "-0", "1", "-1", "1.0", "1e0", "100e-2", "1.28e2", "0.5", "-0.5", "-0.0", "127", "128", "-128", "-129", "255", "256",
 	"32767", "32768", "-32768", "-32769", "65535", "65536", "2147483647", "2147483648", "-2147483649", "4294967295", "4294967296",
@@ -185,7 +186,7 @@ var oddTexts = []string{
 	"2024-01-01T00:00:00+24:00", "2024-01-01T00:00:00-00:60", "2024-13-01T00:00:00Z", "0000-01-01T00:00:00Z", "2024-01-01T00:00:00", "2024-01-01",
 }
 
-// ajv is a process that validates.
+// ajv is a process that validates JSON.
 type ajv struct {
 	in      io.Writer
 	answers *bufio.Reader
@@ -209,7 +210,7 @@ func (a *ajv) validate(t *testing.T, typ reflect.Type, schema json.RawMessage, t
 	return answer.Fits
 }
 
-// startAJV says so where there is no node or no way to npm's packages.
+// startAJV starts the process. It skips the test without node or npm's packages.
 func startAJV(t *testing.T) *ajv {
 	t.Helper()
 	folder := npm.Install(t, "ajv")

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Types that reflect cannot make, or that nobody would make on purpose.
+// Types that reflect cannot make, and odd types that no one writes on purpose.
 type (
 	nastyText        string
 	nastyBytes       []byte
@@ -64,8 +64,8 @@ type (
 		B    bool        `json:"b,omitempty,string"`
 		N    json.Number `json:"n,string"`
 		Up   uintptr     `json:"up,string"`
-		List []int       `json:"list,string"` //nolint:staticcheck // means nothing
-		PP   **int       `json:"pp,string"`   //nolint:staticcheck // means nothing
+		List []int       `json:"list,string"` //nolint:staticcheck // the option has no meaning here
+		PP   **int       `json:"pp,string"`   //nolint:staticcheck // the option has no meaning here
 	}
 	nastyShadows struct {
 		NastyPlain
@@ -121,7 +121,7 @@ func (i *nastyID) UnmarshalText(text []byte) error { i.Text = string(text); retu
 func (nastyWriter) MarshalJSON() ([]byte, error)   { return []byte(`[1,{"a":null}]`), nil }
 func (*nastyPointer) MarshalText() ([]byte, error) { return []byte("text"), nil }
 
-// nastyTypes are types of results alone.
+// nastyTypes are types for results only.
 func nastyTypes() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[nastyHolder](), reflect.TypeFor[nastyShadows](), reflect.TypeFor[nastyClash](), reflect.TypeFor[nastyPromoted](),
@@ -132,7 +132,7 @@ func nastyTypes() []reflect.Type {
 	}
 }
 
-// nastyArguments are types of arguments as well.
+// nastyArguments are types for arguments and results.
 func nastyArguments() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[nastyText](), reflect.TypeFor[nastyBytes](), reflect.TypeFor[[]nastyByte](), reflect.TypeFor[[]nastyShade](), reflect.TypeFor[nastyTime](),
@@ -142,7 +142,7 @@ func nastyArguments() []reflect.Type {
 	}
 }
 
-// randomType makes a type of arguments and results.
+// randomType makes a type for arguments and results.
 func randomType(rng *rand.Rand, depth int) reflect.Type {
 	scalars := []reflect.Type{
 		reflect.TypeFor[bool](), reflect.TypeFor[string](), reflect.TypeFor[int](), reflect.TypeFor[int8](), reflect.TypeFor[int16](), reflect.TypeFor[int32](),
@@ -179,7 +179,7 @@ func randomType(rng *rand.Rand, depth int) reflect.Type {
 	}
 }
 
-// randomValue makes a value that has JSON: the zero one, an extreme one, or one between.
+// randomValue makes a value that has JSON: zero, extreme, or neither.
 func randomValue(rng *rand.Rand, t reflect.Type, depth int) reflect.Value {
 	v := reflect.New(t).Elem()
 	if rng.IntN(8) == 0 {

@@ -17,10 +17,10 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// decode checks arguments, and has encoding/json read them into in, a pointer. It refuses more than
-// encoding/json does: arguments that are unknown, missing, null or given twice, names in other
-// capitals, lists that do not fit an array. It returns the text that encoding/json has read, and what
-// of it is compared.
+// decode checks arguments, and lets encoding/json read them into in, a pointer. Unlike
+// encoding/json it refuses an unknown, missing, null or repeated argument, a name in other
+// capitals, and a list of another length than its array. It returns the text that encoding/json
+// read, and the part of it that is compared.
 func (p *plan) decode(tool string, args json.RawMessage, in any) (all, compared json.RawMessage, err error) {
 	if fault := textFault(args); fault != "" {
 		return nil, nil, &ArgumentError{Tool: tool, Reason: fault}
@@ -39,7 +39,7 @@ func (p *plan) decode(tool string, args json.RawMessage, in any) (all, compared 
 	return nil, nil, bad
 }
 
-// textFault says what is wrong with a text that is to be a JSON object, and does not quote it.
+// textFault says why a text is not a JSON object, or returns "". It does not quote the text.
 func textFault(text []byte) string {
 	if len(text) > dedup.MaxArgsSize {
 		return fmt.Sprintf("are %d bytes, and %d is the most", len(text), dedup.MaxArgsSize)
@@ -48,12 +48,13 @@ func textFault(text []byte) string {
 	case !utf8.Valid(text):
 		return "are not valid UTF-8"
 	case !json.Valid(text):
-		// The library's own reader says where. The errors of encoding/json differ between releases of Go.
+		// dedup's reader gives the position. The errors of encoding/json differ between releases of
+		// Go.
 		_, err := dedup.FingerprintOf(json.RawMessage(text))
 		if invalid, ok := errors.AsType[*dedup.InvalidError](err); ok {
 			return invalid.Reason
 		}
-		return "are no JSON"
+		return "are not JSON"
 	case typeAt(text) != "object":
 		return "must be an object and are of type " + typeAt(text)
 	}
@@ -66,12 +67,12 @@ func typeAt(text []byte) string {
 	return cmp.Or(map[byte]string{'"': "string", 't': "boolean", 'f': "boolean", '[': "array", '{': "object", 'n': "null"}[begin], "number")
 }
 
-// checker walks once over a valid JSON text, and writes it as encoding/json is to read it and as it is
-// compared. Its methods return what does not fit, with the way there from where they began.
+// checker walks once over a valid JSON text. It writes the text for encoding/json and the text that
+// is compared. Its methods return what does not fit, with the path from their own value.
 type checker struct {
 	src           []byte
 	json          *json.Decoder
-	reads         bool // every value by itself, to find the one that its type refuses
+	reads         bool // read each value separately, to find the one that its type refuses
 	all, compared []byte
 }
 
@@ -88,7 +89,7 @@ func (c *checker) token() []byte {
 	return bytes.TrimLeft(c.src[from:c.json.InputOffset()], " \t\r\n,:")
 }
 
-// write writes a bracket, a name, its colon or a value, and before it a comma where one belongs.
+// write writes a bracket, a name, a colon or a value, with a comma before it if one belongs there.
 func (c *checker) write(text []byte) {
 	c.all, c.compared = appendJSON(c.all, text), appendJSON(c.compared, text)
 }
@@ -163,8 +164,8 @@ func (c *checker) object(s *shape) *ArgumentError {
 	return nil
 }
 
-// member returns what a name stands for, nil where it is unknown. The names of a map are values, which
-// no path shows.
+// member returns the member of a name, or nil if the name is unknown. The names of a map are
+// values; a path does not show them.
 func (s *shape) member(name string) *member {
 	if s.typ.Kind() == reflect.Map {
 		return &member{name: "[…]", value: s.elem}
@@ -192,7 +193,7 @@ func (c *checker) list(s *shape) *ArgumentError {
 	return nil
 }
 
-// scalar checks what is neither a list nor an object.
+// scalar checks a value that is neither a list nor an object.
 func (c *checker) scalar(s *shape, raw []byte) *ArgumentError {
 	isTime := s.typ == reflect.TypeFor[time.Time]()
 	if !isTime && !c.reads {
@@ -222,21 +223,21 @@ func (e *ArgumentError) within(step string) *ArgumentError {
 	return e
 }
 
-// integerText returns the plain text of a number that is an integer. To JSON Schema, and to most
+// integerText returns the plain text of a number that is an integer. In JSON Schema, and in most
 // languages that write JSON, 1 and 1.0 are one value.
 func integerText(number []byte) []byte {
 	if mantissa, _, _ := bytes.Cut(bytes.ToLower(number), []byte("e")); len(bytes.Trim(mantissa, "-0.")) == 0 {
 		return []byte("0")
 	}
-	f, _, err := big.ParseFloat(string(number), 10, 128, big.ToNearestEven) // holds more than 64 bits
+	f, _, err := big.ParseFloat(string(number), 10, 128, big.ToNearestEven) // 128 bits hold every 64-bit integer
 	if err != nil || !f.IsInt() || f.Sign() == 0 || f.MantExp(nil) > 64 {
 		return number
 	}
 	return f.Append(nil, 'f', 0)
 }
 
-// maxShownPath is how much of a path an error shows, which has names that a caller made up: it stays
-// one line of a log.
+// maxShownPath is how many bytes of a path an error shows. A path has names that a caller made up,
+// and an error stays one line of a log.
 const maxShownPath = 256
 
 func cut(text string, most int) string {

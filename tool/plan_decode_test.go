@@ -15,7 +15,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// orderIn has every kind of argument. Its secrets are "canary" in the tests.
+// orderIn has every kind of argument. Its secrets hold "canary" in the tests.
 type orderIn struct {
 	Order  string         `json:"order"`
 	Lines  []line         `json:"lines,omitempty"`
@@ -150,7 +150,7 @@ func TestMalformedArguments(t *testing.T) {
 			}
 		}
 	}
-	// What has no fingerprint is refused where one is taken.
+	// Arguments without a fingerprint are refused when the fingerprint is taken.
 	for _, args := range []string{
 		`{"order":"canary\ud800"}`,
 		`{"order":"a","any":{"canary":1,"canary":2}}`,
@@ -166,8 +166,7 @@ func TestMalformedArguments(t *testing.T) {
 	require.Zero(t, b.count(t, "tool_dedup"))
 }
 
-// The error of a type's own reading is there to be asked for, where nothing is
-// secret.
+// The error of an argument's own UnmarshalJSON is in Err, unless the tool has a redacted field.
 func TestCauseOfATypesOwn(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
@@ -181,7 +180,7 @@ func TestCauseOfATypesOwn(t *testing.T) {
 	require.ErrorAs(t, err, &parse)
 }
 
-// TestLongHostileArguments decodes arguments of all sizes up to the largest.
+// TestLongHostileArguments decodes arguments of every size up to the largest.
 func TestLongHostileArguments(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
@@ -220,7 +219,7 @@ func TestLongHostileArguments(t *testing.T) {
 				require.ErrorContains(t, err, tt.reason)
 				require.Less(t, len(err.Error()), 1000)
 			}
-			// Quadratic time would be hours, and run into the tests' limit.
+			// Quadratic time would take hours and exceed the tests' limit.
 		})
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// members plans the fields that encoding/json sees of a struct, the last of within: its own, and those
-// of structs that it embeds.
+// members plans the fields of a struct that encoding/json sees: its own, and those of structs that
+// it embeds. within are the embedding structs, from the outermost to the one that is walked.
 func (p *planner) members(s *shape, at place, within ...reflect.Type) {
 	t := within[len(within)-1]
 	for i := range t.NumField() {
@@ -24,20 +24,20 @@ func (p *planner) members(s *shape, at place, within ...reflect.Type) {
 		isStruct := f.Anonymous && behind.Kind() == reflect.Struct
 		embeds := isStruct && (name == "" || misnamed)
 		itself := embeds && slices.Contains(within, behind)
-		own, _ := p.own(behind)
+		custom, _ := p.customJSON(behind)
 		quoted := isScalar(behind.Kind()) && slices.Contains(strings.Split(options, ","), "string")
 		flaw := ""
 		switch {
 		case hidden && tagged:
-			flaw = "has a dedup tag and is no argument"
+			flaw = "has a dedup tag and is not an argument"
 		case hidden:
 		case embeds && tagged:
 			flaw = "has a dedup tag and is embedded; tag its fields, or give it a name in JSON"
 		case !f.IsExported() && (tagged || f.Anonymous && (!embeds || f.Type != behind)):
 			flaw = "is not exported, so that encoding/json cannot fill it"
 		case misnamed:
-			flaw, name = "has a name in its json tag that encoding/json does not take", ""
-		case embeds && own:
+			flaw, name = "has a name in its json tag that encoding/json does not accept", ""
+		case embeds && custom:
 			flaw = "is embedded and reads its own JSON; give it a name in JSON"
 		case itself:
 			flaw = "embeds itself"
@@ -55,20 +55,21 @@ func (p *planner) members(s *shape, at place, within ...reflect.Type) {
 		case embeds:
 			p.members(s, here, append(within, behind)...)
 		default:
-			p.member(s, here, f, cmp.Or(name, f.Name), quoted && !own)
+			p.member(s, here, f, cmp.Or(name, f.Name), quoted && !custom)
 		}
 	}
 }
 
-// memberName matches the names that encoding/json takes from a tag. For any other it has the field's.
+// memberName matches the names that encoding/json accepts from a tag. For any other it uses the
+// field's name.
 var memberName = regexp.MustCompile(`^[\pL\p{Nd}!#$%&()*+\-./:;<=>?@\[\]^_{|}~ ]*$`)
 
-// isScalar reports whether the option string of a json tag means anything for a kind of types.
+// isScalar reports whether encoding/json obeys the tag option string for a kind of type.
 func isScalar(kind reflect.Kind) bool {
 	return kind >= reflect.Bool && kind <= reflect.Float64 || kind == reflect.String
 }
 
-// member plans a field that stands in JSON by a name.
+// member plans a field that has a name in JSON.
 func (p *planner) member(s *shape, at place, f reflect.StructField, name string, quoted bool) {
 	_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	m := &member{name: name, tag: f.Tag, optional: strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")}
@@ -81,17 +82,17 @@ func (p *planner) member(s *shape, at place, f reflect.StructField, name string,
 	if quoted {
 		m.value = &shape{typ: f.Type, json: "string", nullable: f.Type.Kind() == reflect.Pointer}
 	}
-	if p.reads && f.Tag.Get("dedup") == "key" {
+	if p.reads && f.Tag.Get("dedup") == "key" { // null would be a zero value like any other
 		m.value.nullable = false // it would be a zero like any other
 	}
 	if twin := s.member(name); twin == nil {
 		s.members = append(s.members, m)
-	} else if twin.value = p.shape(reflect.TypeFor[any](), place{}); p.reads { // either may be written
+	} else if twin.value = p.shape(reflect.TypeFor[any](), place{}); p.reads { // encoding/json may write either of the two
 		p.report(at.path, "is the name of two fields")
 	}
 }
 
-// mark notes what a field's dedup tag says.
+// mark applies a field's dedup tag to the plan.
 func (p *planner) mark(m *member, f reflect.StructField, at place) {
 	path := strings.TrimPrefix(at.path, "In.")
 	switch tag := f.Tag.Get("dedup"); tag {
@@ -104,7 +105,7 @@ func (p *planner) mark(m *member, f reflect.StructField, at place) {
 		m.respelled = f.Type.Implements(textMarshaler)
 		verbatim := f.Type.Kind() == reflect.String && !m.respelled
 		p.plan.keys = append(p.plan.keys, keyField{path, at.index, verbatim})
-		if reason := p.noKey(f.Type, at, verbatim); reason != "" {
+		if reason := p.unfitForKey(f.Type, at, verbatim); reason != "" {
 			p.report(at.path, "is tagged key and "+reason)
 		}
 	default:
@@ -112,8 +113,8 @@ func (p *planner) mark(m *member, f reflect.StructField, at place) {
 	}
 }
 
-// noKey says why a field cannot be part of the key.
-func (p *planner) noKey(t reflect.Type, at place, verbatim bool) string {
+// unfitForKey says why a field cannot be part of the key, or returns "".
+func (p *planner) unfitForKey(t reflect.Type, at place, verbatim bool) string {
 	switch {
 	case p.class == ReadOnly:
 		return "a ReadOnly tool has none"
@@ -124,14 +125,14 @@ func (p *planner) noKey(t reflect.Type, at place, verbatim bool) string {
 	case !isKeyType(t):
 		return fmt.Sprintf("is %s; a key is made of strings, integers, booleans and types with a MarshalText", t)
 	case at.optional && !verbatim:
-		// Left out it would be a zero like any other, and so one key for all calls that leave it out.
-		return "may be left out; only a string may, which is no key where it is empty"
+		// If it is left out it is a zero value: one key for all calls that leave it out.
+		return "may be left out; only a string may, and an empty string makes no key"
 	}
 	return ""
 }
 
-// unread reports the dedup tags of a type that reads its own JSON: nobody would obey them.
-func (p *planner) unread(t reflect.Type, at place) {
+// refuseTags reports dedup tags inside a type that reads its own JSON: nothing would obey them.
+func (p *planner) refuseTags(t reflect.Type, at place) {
 	for i := 0; t.Kind() == reflect.Struct && i < t.NumField(); i++ {
 		if f := t.Field(i); f.Tag.Get("dedup") != "" {
 			p.report(at.path+"."+f.Name, fmt.Sprintf("has a dedup tag and stands in %s, which reads its own JSON; tag the whole", t))

@@ -58,14 +58,15 @@ func FuzzArgs(f *testing.F) {
 		var in fuzzIn
 		readable, compared, err := plan.decode("fuzz", args, &in)
 		if err != nil {
-			// What is refused is no JSON of the type, or what strictness adds.
+			// decode refuses JSON that does not fit the type, and JSON that only its stricter rules
+			// refuse.
 			return
 		}
 		var lenient fuzzIn
 		if err := json.Unmarshal(readable, &lenient); err != nil || !reflect.DeepEqual(in, lenient) {
 			t.Fatalf("encoding/json reads something else: %+v, %+v, %v", in, lenient, err)
 		}
-		// Without the members that are dropped the same is compared.
+		// The comparison does not see dropped members.
 		bare := in
 		bare.Any, bare.Raw, bare.E, bare.Inner.X = nil, "", "", ""
 		var left fuzzIn
@@ -94,7 +95,7 @@ func FuzzArgs(f *testing.F) {
 	})
 }
 
-// sameTree reports whether one tree is the other without what is dropped.
+// sameTree reports whether two trees are equal without the dropped members.
 func sameTree(left, whole *fuzzTree) bool {
 	if left == nil || whole == nil {
 		return left == whole

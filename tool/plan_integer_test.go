@@ -12,8 +12,8 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// Whatever JSON Schema calls an integer is one, wherever it stands, and all
-// spellings of it are one call.
+// Every number that JSON Schema calls an integer is accepted at every place, and all spellings of
+// it are one call.
 func TestIntegersInEverySpelling(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
@@ -57,7 +57,7 @@ func TestIntegersInEverySpelling(t *testing.T) {
 	}
 }
 
-// A json.Number is a JSON number of any size, as it was spelled.
+// A json.Number is a JSON number of any size, and keeps its spelling.
 func TestNumberIsANumber(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)

@@ -10,24 +10,24 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// InputSchema returns the JSON Schema, of draft 2020-12, of the tool's arguments. What fits it is
-// taken, and nothing else; but a time, bytes in a string, an integer of 64 bits and a type that reads
-// its own JSON or text may be refused for more.
-// The error names a field whose jsonschema tag is not a description.
+// InputSchema returns the JSON Schema, draft 2020-12, of the tool's arguments. A call is accepted
+// exactly if its arguments fit the schema, with these exceptions, which may be refused although
+// they fit: times, bytes in a string, integers of 64 bits, and types that read their own JSON or
+// text. The error names a field whose jsonschema tag is not a description.
 func (i Info) InputSchema() (json.RawMessage, error) {
 	return (&planner{reads: true}).schema("In", i.In)
 }
 
-// OutputSchema returns the schema of the tool's results, like InputSchema. Every result fits it,
-// also one that another version of the type has recorded: objects are open, and no member of them
-// is required.
+// OutputSchema returns the schema of the tool's results, and the errors of InputSchema. Every
+// result fits it, also one that another version of the type recorded: objects are open, and no
+// member is required.
 func (i Info) OutputSchema() (json.RawMessage, error) {
 	return new(planner).schema("Out", i.Out)
 }
 
-// schema writes the schema by the plan that decode goes by, so that both say the same.
-// google/jsonschema-go has no schema for a type that holds itself, and its others say other things
-// of null and of numbers.
+// schema writes the schema from the plan that decode uses, so the two always agree.
+// google/jsonschema-go was not used: it has no schema for a type that contains itself, and
+// disagrees with encoding/json on null and numbers.
 func (p *planner) schema(path string, t reflect.Type) (json.RawMessage, error) {
 	text := p.describe(p.root(path, t), "")
 	var defs []string
@@ -40,7 +40,8 @@ func (p *planner) schema(path string, t reflect.Type) (json.RawMessage, error) {
 	return json.RawMessage(text), p.undescribed
 }
 
-// describe returns the schema by which a shape stands in that of another. doc is its description.
+// describe returns the schema of a shape inside another one: the schema itself, or a reference to
+// it. doc is its description.
 func (p *planner) describe(s *shape, doc string) string {
 	null := ""
 	for s.elem != nil && s.json == "" {
@@ -60,7 +61,7 @@ func (p *planner) describe(s *shape, doc string) string {
 	return text
 }
 
-// text returns a shape's own schema, which may allow null beside.
+// text returns the shape's own schema. null adds the type null.
 func (s *shape) text(null bool, doc string) string {
 	text := doc + s.rest
 	switch {
@@ -73,7 +74,7 @@ func (s *shape) text(null bool, doc string) string {
 	return "{" + strings.TrimPrefix(text, ",") + "}"
 }
 
-// object returns what the schema of a struct says of its members.
+// object returns the part of a struct's schema that describes its members.
 func (p *planner) object(members []*member) string {
 	var properties, required []string
 	for _, m := range members {
@@ -99,10 +100,10 @@ func (p *planner) object(members []*member) string {
 	return text + `,"additionalProperties":false`
 }
 
-// keyword matches what is no description to all who read jsonschema tags.
+// keyword matches a jsonschema tag that libraries do not take as a description.
 var keyword = regexp.MustCompile("^$|^[^ \t\n]*=")
 
-// quote returns the JSON text of a string, with <, > and & as they are.
+// quote returns the JSON text of a string, with <, > and & unescaped.
 func quote(text string) string {
 	quoted, _ := door.JSON(text)
 	return string(quoted)

@@ -17,9 +17,9 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// TestRecordedIDs makes every call of recorded sessions, up to four to a message, with the
-// ids that providers are known to send. Each message is delivered in whole, in part and as
-// it arrives: every call takes effect once, and none is refused.
+// TestRecordedIDs makes every call of recorded sessions, one to four in a message, with the ids
+// that providers are known to send. Each message is delivered in whole, in part and call by call.
+// Every call must take effect once, and none may be refused.
 func TestRecordedIDs(t *testing.T) {
 	t.Parallel()
 	small, err := recording.Small()
@@ -27,8 +27,7 @@ func TestRecordedIDs(t *testing.T) {
 	replayIDs(t, small)
 }
 
-// TestLongRecordedIDs is TestRecordedIDs with the large recording. docs/guide.md has its
-// figures.
+// TestLongRecordedIDs is TestRecordedIDs with the large recording. docs/guide.md has its figures.
 func TestLongRecordedIDs(t *testing.T) {
 	t.Parallel()
 	dir := recording.LargeDir()
@@ -40,8 +39,8 @@ func TestLongRecordedIDs(t *testing.T) {
 	replayIDs(t, large)
 }
 
-// recorded is a recorded call as the tools here take it. Seq is not compared: it says
-// which call it was whose effect is counted.
+// recorded has the arguments of a recorded call. Seq is not compared: it says which call's effect
+// was counted.
 type recorded struct {
 	Arguments json.RawMessage `json:"arguments"`
 	Session   string          `json:"session" dedup:"ignore"`
@@ -56,7 +55,7 @@ func replayIDs(t *testing.T, rec *recording.Recording) {
 			messages := messagesOf(t, rec)
 			r := newReplay(t, rec)
 			byID, byArgs := map[string]bool{}, map[string]bool{}
-			// Several recorded messages are put into one here. Two equal calls of it that get one
+			// This test puts several recorded messages into one. Two equal calls in it that get one
 			// usable id are one call.
 			calls, taken, equal, same := 0, 0, 0, map[string]bool{}
 			for _, m := range messages {
@@ -128,7 +127,7 @@ func messagesOf(t *testing.T, rec *recording.Recording) (messages [][]tool.Invoc
 	return messages
 }
 
-// idReplay is a registry of all recorded tools, each of which writes down its call.
+// idReplay is a registry of all recorded tools. Each tool writes its call to a table.
 type idReplay struct {
 	pool                *pgxpool.Pool
 	tools               *tool.Registry
@@ -171,9 +170,9 @@ func (r *idReplay) deliver(t *testing.T, calls []tool.Invocation) {
 	}
 }
 
-// TestOncePerRequestOnRecordings makes every recorded write, in order, as calls of tools with
-// OncePerRequest: within one request of the user none is swallowed. A write that answered an error then
-// fails here, and is made again when the model repeats it.
+// TestOncePerRequestOnRecordings makes every recorded write, in order, through tools with
+// OncePerRequest: none is swallowed within one request of the user. A write that failed in the
+// recording fails here too, and is made again when the model repeats it.
 func TestOncePerRequestOnRecordings(t *testing.T) {
 	t.Parallel()
 	dir := recording.LargeDir()
@@ -193,7 +192,7 @@ func TestOncePerRequestOnRecordings(t *testing.T) {
 	for _, s := range rec.Sessions {
 		request, last := 0, -2
 		for _, c := range s.Calls {
-			if c.Turn > last+2 { // a call, its result, and the next call follow each other; here the user spoke
+			if c.Turn > last+2 { // call, result and next call follow each other; a larger step is a turn of the user
 				request++
 			}
 			last = c.Turn

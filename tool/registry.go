@@ -18,18 +18,19 @@ type Registry struct {
 	opts Options
 
 	mu sync.RWMutex
-	// tools has each tool by its name, and by the one that it is recorded as.
+	// tools maps each tool's Name, and its RecordedAs, to the tool.
 	tools map[string]*definition
 }
 
-// Options configure a Registry. Nil and zero mean the defaults.
+// Options configure a Registry. A nil Options and zero fields mean the defaults.
 type Options struct {
-	// External runs the ExternalTools, which cannot be added without it. Make it with
-	// external.New and the same Deduper, run its Recover, and close it at the end. Default none.
+	// External runs the ExternalTools; without it none can be added. Make it with external.New and
+	// the same Deduper, run its Recover, and close it at the end. Default: none.
 	External *external.Tools
 }
 
-// NewRegistry returns an empty registry whose tools run on d's pool.
+// NewRegistry returns an empty registry whose tools run on d's pool. It panics if d is nil or is
+// not the Deduper of Options.External.
 func NewRegistry(d *dedup.Deduper, opts *Options) *Registry {
 	if d == nil {
 		panic("tool: NewRegistry: the Deduper is nil")
@@ -44,8 +45,8 @@ func NewRegistry(d *dedup.Deduper, opts *Options) *Registry {
 	return r
 }
 
-// Add registers tools, or none of them: then the error is a *RegistrationError
-// that lists everything that is wrong with any of them. Call it at start-up.
+// Add registers all the tools or none. The error is a *RegistrationError with every problem of
+// every tool. Call it at start-up.
 func (r *Registry) Add(tools ...Definition) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +80,7 @@ func (r *Registry) Add(tools ...Definition) error {
 		if d.external == nil {
 			continue
 		}
-		if err := d.external.add(r.opts.External); err != nil { // somebody has added it meanwhile
+		if err := d.external.add(r.opts.External); err != nil { // added to Options.External since the check
 			return &RegistrationError{Problems: []Problem{{d.Name, "Name", err.Error()}}}
 		}
 	}
@@ -91,16 +92,16 @@ func (r *Registry) Add(tools ...Definition) error {
 	return nil
 }
 
-// names are the tool's Name, and RecordedAs if that is another.
+// names returns the tool's Name, and RecordedAs if it differs.
 func (t *definition) names() []string { return slices.Compact([]string{t.Name, t.RecordedAs}) }
 
-// has reports whether a tool has the name, also one that was added to Options.External by
-// itself: their records would be each other's.
+// has reports whether a tool has the name. A tool in Options.External counts even if the registry
+// did not add it: its records would be mixed with the new tool's.
 func (r *Registry) has(name string) bool {
 	return r.tools[name] != nil || r.opts.External != nil && r.opts.External.Has(name)
 }
 
-// Tools returns what is to be known of the registered tools, sorted by name.
+// Tools describes the registered tools, sorted by name.
 func (r *Registry) Tools() []Info {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -114,7 +115,8 @@ func (r *Registry) Tools() []Info {
 	return infos
 }
 
-// Lookup returns what is to be known of one tool, which may be named as its calls are recorded.
+// Lookup describes one tool, by its Name or RecordedAs. The second result is false if there is no
+// such tool.
 func (r *Registry) Lookup(name string) (Info, bool) {
 	if d := r.find(name); d != nil {
 		return d.Info, true

@@ -14,7 +14,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// of makes a Write tool of a type of arguments.
+// of makes a Write tool with a type of arguments.
 func of[In any](change ...func(*tool.Tool[In, string])) tool.Definition {
 	made := tool.Tool[In, string]{Name: "t", Class: tool.Write, Run: func(context.Context, pgx.Tx, In) (string, error) { return "ok", nil }}
 	for _, f := range change {
@@ -23,7 +23,7 @@ func of[In any](change ...func(*tool.Tool[In, string])) tool.Definition {
 	return made
 }
 
-// out makes a tool of a type of results.
+// out makes a tool with a type of results.
 func out[Out any]() tool.Definition {
 	return tool.Tool[struct{}, Out]{Name: "t", Class: tool.Write, Run: func(context.Context, pgx.Tx, struct{}) (out Out, err error) { return out, nil }}
 }
@@ -57,7 +57,7 @@ func TestRegistrationProblems(t *testing.T) {
 		"LongName":      {change(func(d *tool.Tool[struct{}, string]) { d.Name = strings.Repeat("x", 129) }), "Name", "must be"},
 		"OddName":       {change(func(d *tool.Tool[struct{}, string]) { d.Name = "a b" }), "Name", "must be"},
 		"Unclassified":  {change(func(d *tool.Tool[struct{}, string]) { d.Class = "" }), "Class", "is missing"},
-		"UnknownClass":  {change(func(d *tool.Tool[struct{}, string]) { d.Class = "other" }), "Class", "none of the classes"},
+		"UnknownClass":  {change(func(d *tool.Tool[struct{}, string]) { d.Class = "other" }), "Class", "is not a class of this package"},
 		"External":      {change(func(d *tool.Tool[struct{}, string]) { d.Class = tool.External }), "Class", "use an ExternalTool"},
 		"Retention":     {change(func(d *tool.Tool[struct{}, string]) { d.Retention.Result = -1 }), "Retention", "at least 1ms"},
 		"NoRun":         {change(func(d *tool.Tool[struct{}, string]) { d.Run = nil }), "Run", "is nil"},
@@ -81,7 +81,7 @@ func TestRegistrationProblems(t *testing.T) {
 		}](), "In.A", "name of two fields"},
 		"JSONName": {of[struct {
 			X int "json:\"a\\\\b\""
-		}](), "In.X", "does not take"},
+		}](), "In.X", "does not accept"},
 		"UnknownTag": {of[struct {
 			X int `dedup:"secret"`
 		}](), "In.X", `"secret"`},
@@ -184,12 +184,12 @@ func TestSoundTypesAreRegistered(t *testing.T) {
 	_ = in{}.skip
 }
 
-// endless and there point to nothing but pointers.
+// endless and there are pointers to each other.
 type (
 	endless *endless
 	there   *back
 	back    *there
 )
 
-// Outer is embedded by a pointer.
+// Outer is embedded as a pointer.
 type Outer struct{ Inner string }

@@ -14,8 +14,8 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// releases are the registries of two releases of one program on one database. The later one has
-// renamed open, and charge, which is an external tool.
+// releases has the registries of two releases of one program on one database. The later release
+// renamed open, and the external tool charge.
 func releases(t *testing.T) (b *bundle, before, after *tool.Registry) {
 	t.Helper()
 	b, _ = withExternal(t)
@@ -34,8 +34,8 @@ func releases(t *testing.T) (b *bundle, before, after *tool.Registry) {
 	return b, b.tools, after
 }
 
-// Each way to name a call is one call in both releases of a tool that was renamed, whichever is
-// first and whichever name the call has.
+// A call of a renamed tool is one call in both releases, whichever comes first and whichever name
+// it uses.
 func TestRenamedTool(t *testing.T) {
 	t.Parallel()
 	b, before, after := releases(t)
@@ -77,7 +77,7 @@ func TestRenamedTool(t *testing.T) {
 	require.Equal(t, external.Done, status.State)
 }
 
-// Both releases run at once: a call has one lock.
+// Both releases run in parallel: a call has one lock.
 func TestRenamedToolAtOnce(t *testing.T) {
 	t.Parallel()
 	b, before, after := releases(t)
@@ -93,7 +93,7 @@ func TestRenamedToolAtOnce(t *testing.T) {
 	require.Equal(t, 1, b.count(t, "tickets"))
 }
 
-// The name that a tool is recorded by is no other tool's.
+// No other tool can have a tool's RecordedAs as its name.
 func TestRenamedToolIsRefused(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
@@ -120,7 +120,7 @@ func TestRenamedToolIsRefused(t *testing.T) {
 	require.ErrorAs(t, b.tools.Add(named("old", "")), &registration)
 }
 
-// A tool finds its call in its context, whatever its class and whatever made the key.
+// A tool finds its call in its context, for every class and every kind of key.
 func TestInvocationOf(t *testing.T) {
 	t.Parallel()
 	b, _ := withExternal(t)

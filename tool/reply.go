@@ -7,13 +7,13 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// Reply returns what a model is told of a call: its result, or an answer that no retry changes, in the
-// words of package mcpdedup. isError reports that the call has no result.
+// Reply returns the text for the model that made a call: its result, or an error that no retry
+// changes, in the words of package mcpdedup. isError reports that the call has no result.
 //
-// Any other error is returned: a lost answer to COMMIT, a twin in flight, an outage, and a tool's own error
-// that is not [dedup.Final]. It is not the model's to act on. Told of it, a model plans again with a new
-// id, and the first call may take effect after all, at the latest when the run is resumed. So end the run,
-// and resume it: the same call is made again. Misuse by the program is returned as well.
+// Any other error is returned: a lost reply to COMMIT, a twin in flight, an outage, a tool's own
+// error that is not [dedup.Final], and misuse by the program. Do not show it to the model: a model
+// that sees it plans again with a new id, and the first call may take effect later. End the run
+// instead and resume it, which makes the same call again.
 func Reply(a Answer, err error) (text string, isError bool, _ error) {
 	if err == nil {
 		return string(a.JSON), false, nil

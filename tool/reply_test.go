@@ -18,8 +18,8 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// TestAnswersTable holds the table of docs/guide.md: of each error whether it is an answer or
-// retryable, and the text of Reply for a model.
+// TestAnswersTable checks the table of docs/guide.md: for each error, whether it is an answer,
+// whether it is retryable, and the text that Reply gives a model.
 func TestAnswersTable(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../docs/guide.md")
@@ -36,7 +36,7 @@ func TestAnswersTable(t *testing.T) {
 	}{
 		{"`ErrRefused`", fmt.Errorf("around: %w", &dedup.RefusedError{Message: "card declined"})},
 		{"`*tool.ArgumentError`", &tool.ArgumentError{Tool: "pay", Field: "amount", Reason: "is missing", Err: context.DeadlineExceeded}},
-		{"a tool that is not registered", &dedup.InvalidError{What: "call", Field: "Tool", Reason: "is none that is registered"}},
+		{"a tool that is not registered", &dedup.InvalidError{What: "call", Field: "Tool", Reason: "is not registered"}},
 		{"`ErrKeyReused`", recorded(dedup.ErrKeyReused)},
 		{"`ErrExpired`", recorded(dedup.ErrExpired)},
 		{"`ErrBroken`", recorded(dedup.ErrBroken)},
@@ -82,7 +82,7 @@ type own struct{ answer bool }
 func (own) Error() string    { return "own" }
 func (o own) IsAnswer() bool { return o.answer }
 
-// An error of a user's own says itself that it is an answer.
+// A user's error type declares itself an answer.
 func TestOwnAnswers(t *testing.T) {
 	t.Parallel()
 	require.True(t, dedup.IsAnswer(fmt.Errorf("around: %w", own{true})))

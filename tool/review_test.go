@@ -14,8 +14,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// A tool that has no record and ends its own transaction is told so, and is not
-// answered as if all were well.
+// A tool without a record that ends its own transaction gets an error, not a result.
 func TestToolsWithoutARecordDoNotEndTheirTransaction(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
@@ -44,7 +43,7 @@ func TestToolsWithoutARecordDoNotEndTheirTransaction(t *testing.T) {
 	}
 }
 
-// A tool that calls another must not wait for a connection that it holds.
+// A tool that calls another tool must not wait for its own connection.
 func TestInvokeInsideATool(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
@@ -81,7 +80,7 @@ func TestInvokeInsideATool(t *testing.T) {
 	}
 }
 
-// readsNull is a type like those for decimals: null leaves it as it was.
+// readsNull, like common types for decimals, keeps its value if it reads null.
 type readsNull struct{ text string }
 
 func (r *readsNull) UnmarshalJSON(text []byte) error {
@@ -98,7 +97,7 @@ func (r readsNull) MarshalText() ([]byte, error) {
 	return []byte(r.text), nil
 }
 
-// A field that is the key is there in every call, and null is not there.
+// A field of the key is required in every call, and null does not count.
 func TestKeyIsNotNull(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
@@ -113,14 +112,14 @@ func TestKeyIsNotNull(t *testing.T) {
 	b.invoke(t, call("t", "", `{"ref":"1"}`))
 }
 
-// secretive reads its own JSON, so that its tags say nothing.
+// secretive reads its own JSON, so that its tags have no effect.
 type secretive struct {
 	Number string `dedup:"redact"`
 }
 
 func (s *secretive) UnmarshalText(text []byte) error { s.Number = string(text); return nil }
 
-// A tag that nobody reads would leave a secret in fingerprints and errors.
+// A tag without effect would leave a secret in fingerprints and errors.
 func TestTagsThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
@@ -131,13 +130,13 @@ func TestTagsThatNobodyReads(t *testing.T) {
 
 type (
 	twig struct{ Sticks }
-	// Sticks is embedded by what it holds.
+	// Sticks is embedded by a type that it contains.
 	Sticks struct {
 		Kids []twig `json:"kids,omitempty"`
 	}
 )
 
-// A type may hold lists of what embeds it.
+// A type may hold lists of a type that embeds it.
 func TestEmbeddedTypeHoldsItsOwner(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// upper is a type with a text of its own.
+// upper is a type with a MarshalText.
 type upper struct{ s string }
 
 func (u upper) MarshalText() ([]byte, error) {
@@ -93,7 +93,7 @@ func TestKeyTags(t *testing.T) {
 	require.ErrorIs(t, b.fails(t, call("one", "", `{"ref":""}`)), dedup.ErrInvalid)
 }
 
-// Secrets and what is ignored may differ, and leave no trace, wherever they stand.
+// Redacted and ignored arguments may differ at any place, and no trace of them is stored.
 func TestIgnoredAndRedacted(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
@@ -158,13 +158,13 @@ func TestIgnoredAndRedacted(t *testing.T) {
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM tool_dedup AS r WHERE r::text LIKE '%canary%'`).Scan(&stored))
 	require.Zero(t, stored)
 
-	// The digests are those of the compared arguments alone.
+	// The digests cover the compared arguments only.
 	var digests int
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(DISTINCT octet_length(arg_digests)) FROM tool_dedup WHERE key IN ('a', 'b')`).Scan(&digests))
 	require.Equal(t, 1, digests)
 }
 
-// The tool itself gets everything.
+// The tool itself gets all the arguments.
 func TestRunGetsWhatIsNotCompared(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
@@ -179,7 +179,7 @@ func TestRunGetsWhatIsNotCompared(t *testing.T) {
 	require.Equal(t, json.RawMessage(`"n/c"`), b.invoke(t, call("t", "k", `{"note":"n","card":"c"}`)).JSON)
 }
 
-// with puts a text for each % of a pattern.
+// with replaces each % of a pattern by a text.
 func with(pattern, text string) string {
 	var out []byte
 	for _, c := range []byte(pattern) {

@@ -15,44 +15,43 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// Tool is a function on a transaction, and what has to be known about it before
-// anybody may call it. In is a struct, Out whatever encoding/json encodes.
+// Tool is a function on a transaction, with what a registry needs to guard its calls. In is a
+// struct. Out is any type that encoding/json encodes.
 type Tool[In, Out any] struct {
-	// Name is the tool's stable name: 1 to 128 letters, digits and "_-./" of ASCII, as models and
-	// MCP take them. Records are found by it: set RecordedAs when you rename the tool.
+	// Name is the tool's stable name: 1 to 128 ASCII letters, digits and "_-./", as models and MCP
+	// accept them. Records are found by it: set RecordedAs when you rename the tool.
 	Name string
-	// RecordedAs is the name that the tool's calls are recorded under, if that is not Name: the
-	// tool's name before it was renamed. Calls from before and after the rename are then twins,
-	// also while both releases run. The registry takes calls by this name too. Logs, metrics and
-	// the console show it. It is of the form of Name. Default Name.
+	// RecordedAs is the name that the tool's calls are recorded under: the tool's name before it
+	// was renamed. Calls from before and after the rename are then twins, also while both releases
+	// run. The registry accepts calls by this name too. Logs, metrics and the console show it. Its
+	// form is that of Name. Default: Name.
 	RecordedAs string
 	// Description tells a model what the tool does and when to use it.
 	Description string
-	// Class says what running it again would do. Required.
+	// Class says what running the tool again does. Required.
 	Class Class
-	// Retention says how long answers are replayed, and refused after that.
-	// Default that of the Deduper.
+	// Retention says how long answers are replayed, and for how long a repeat is refused after
+	// that. Default: the Deduper's.
 	Retention dedup.Retention
-	// MaxWait bounds how long a call waits for a twin. Default that of the
-	// Deduper.
+	// MaxWait bounds how long a call waits for a twin. Default: the Deduper's.
 	MaxWait time.Duration
-	// OncePerRequest makes calls with equal compared arguments, within one request of the user, one
-	// call: a model that plans again repeats its call under a new id. The nth of several equal calls in
-	// one message is the nth. A key goes before it, and calls without Invocation.Request do not count.
-	// Default false.
+	// OncePerRequest makes calls with equal compared arguments one call within one request of the
+	// user: a model that plans again repeats its call under a new id. The nth of several equal
+	// calls in one message is one call with the nth of the next message. A call with a key uses its
+	// key, and a call without Invocation.Request is not affected. Default: false.
 	OncePerRequest bool
-	// StoreErrors records every error of Run as an answer, as [dedup.Call] says. Default
-	// false: only what is wrapped by [dedup.Final] is.
+	// StoreErrors records every error of Run as an answer, as [dedup.Call] describes. Default:
+	// false, which records only errors that [dedup.Final] wraps.
 	StoreErrors bool
-	// Run does the work. Like every [dedup.Effect] it may run more than once for
-	// one call, and all its runs but one are rolled back: everything goes through
-	// tx. A ReadOnly tool's transaction is read-only.
+	// Run does the work. Like every [dedup.Effect] it may run more than once for one call, and all
+	// runs but one are rolled back: do everything through tx. The transaction of a ReadOnly tool is
+	// READ ONLY.
 	Run func(ctx context.Context, tx pgx.Tx, in In) (Out, error)
 }
 
-// Definition is a [Tool] or an [ExternalTool] with whatever types it has.
+// Definition is a [Tool] or an [ExternalTool] of any types.
 type Definition interface {
-	// define checks the tool by itself.
+	// define checks the tool's own fields and types.
 	define() (*definition, []Problem)
 }
 
@@ -61,7 +60,8 @@ type definition struct {
 	Info
 	maxWait                     time.Duration
 	storeErrors, oncePerRequest bool
-	// effect is that of a call with arguments of type In. An ExternalTool has none, but external.
+	// effect makes the effect of a call from its arguments, of type In. It is nil for an
+	// ExternalTool, which has external.
 	effect   func(in reflect.Value) dedup.Effect[json.RawMessage]
 	external externalTool
 }
@@ -75,7 +75,7 @@ func (t Tool[In, Out]) define() (*definition, []Problem) {
 	return d, problems
 }
 
-// newDefinition plans a tool's types, and says which arguments have tags.
+// newDefinition plans a tool's types and collects the paths of its tagged arguments.
 func newDefinition[In, Out any](info Info) (*definition, []Problem) {
 	info.In, info.Out, info.RecordedAs = reflect.TypeFor[In](), reflect.TypeFor[Out](), cmp.Or(info.RecordedAs, info.Name)
 	d := &definition{Info: info}
@@ -99,8 +99,8 @@ func (t Tool[In, Out]) effect(in reflect.Value) dedup.Effect[json.RawMessage] {
 	}
 }
 
-// encode returns the JSON text of a result, with <, > and & as they are. A
-// [json.RawMessage] is one already.
+// encode returns the JSON text of a result, with <, > and & unescaped. A [json.RawMessage] is
+// returned unchanged.
 func encode(out any) (json.RawMessage, error) {
 	if raw, ok := out.(json.RawMessage); ok && raw != nil {
 		if !json.Valid(raw) {
@@ -115,7 +115,7 @@ func encode(out any) (json.RawMessage, error) {
 	return text, nil
 }
 
-// problems are those of name and class.
+// problems returns the problems of the name and the class.
 func (t *definition) problems() (found []Problem) {
 	const form = `must be 1 to 128 letters, digits and "_-./" of ASCII`
 	switch {
@@ -134,11 +134,11 @@ func (t *definition) problems() (found []Problem) {
 		}
 	case ReadOnly, Idempotent, Write:
 		if t.External {
-			reason = fmt.Sprintf("is %s, and that of an ExternalTool is External, or Destructive where its effect cannot be taken back", t.Class)
+			reason = fmt.Sprintf("is %s; an ExternalTool is External, or Destructive if its effect cannot be undone", t.Class)
 		}
 	case Destructive:
 	default:
-		reason = "is none of the classes of this package"
+		reason = "is not a class of this package"
 	}
 	if reason != "" {
 		found = append(found, Problem{t.Name, "Class", reason})

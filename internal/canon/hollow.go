@@ -1,7 +1,6 @@
 package canon
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -25,7 +24,7 @@ func isHollow(t reflect.Type) bool {
 	for ; t.Kind() == reflect.Pointer; t = t.Elem() {
 		called = t
 	}
-	return t.Kind() == reflect.Struct && t.NumField() > 0 && !writesJSON(called) && writesNoField(t, map[reflect.Type]bool{})
+	return t.Kind() == reflect.Struct && t.NumField() > 0 && !WritesJSON(called) && writesNoField(t, map[reflect.Type]bool{})
 }
 
 // writesNoField reports whether encoding/json never writes a field of a struct type. It writes the
@@ -54,20 +53,4 @@ func writesNoField(t reflect.Type, seen map[reflect.Type]bool) bool {
 		}
 	}
 	return true
-}
-
-var marshalerType = reflect.TypeFor[json.Marshaler]()
-
-// writesJSON reports whether a type has a method by which encoding/json writes it as JSON. Package
-// jsontext, and so MarshalJSONTo, is there only where encoding/json calls that method.
-func writesJSON(t reflect.Type) bool {
-	if t.Implements(marshalerType) {
-		return true
-	}
-	method, ok := t.MethodByName("MarshalJSONTo")
-	if !ok || method.Type.NumIn() != 2 || method.Type.In(1).Kind() != reflect.Pointer {
-		return false
-	}
-	encoder := method.Type.In(1).Elem()
-	return encoder.PkgPath() == "encoding/json/jsontext" && encoder.Name() == "Encoder"
 }

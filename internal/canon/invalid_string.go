@@ -56,7 +56,7 @@ func (w stringWalk) invalid(v reflect.Value, opaque bool) bool {
 		}
 	}
 	switch pointer := reflect.PointerTo(t); {
-	case writesJSON(pointer):
+	case WritesJSON(pointer):
 		opaque = true
 	case pointer.Implements(textMarshalerType) || pointer.Implements(textAppenderType) && callsAppendText():
 		if invalidText(v) {

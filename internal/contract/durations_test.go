@@ -299,6 +299,6 @@ func TestEveryDurationIsTried(t *testing.T) {
 		"deduptest.Options.Patience", "deduptest.Provider.ActsLate", "deduptest.Provider.KeyKept", "deduptest.Provider.SeesLate",
 		// told by the library
 		"dedup.BatchData.Duration", "dedup.CallEndData.Age", "dedup.CallEndData.Duration", "dedup.CallEndData.Waited", "dedup.CallStats.Duration", "dedup.CallStats.Waited",
-		"dedup.Result.Waited", "dedup.RetriedData.Delay", "dedup.SweptData.Duration", "deduptest.Outcome.Took",
+		"dedup.Result.Waited", "dedup.RetriedData.Delay", "dedup.SweptData.Duration", "deduptest.ScenarioReport.Took",
 	}, found)
 }

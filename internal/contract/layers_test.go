@@ -30,7 +30,7 @@ var layers = map[string][]string{
 
 	// What acts outside of the database. The engine knows nothing of it.
 	"external":    {".", "internal/canon", "internal/examiner", "internal/guard", "internal/table", "internal/wire"},
-	"tool":        {".", "external", "internal/door", "internal/guard"},
+	"tool":        {".", "external", "internal/canon", "internal/door", "internal/guard"},
 	"tool/loop":   {".", "internal/door", "tool"},
 	"tool/runner": {".", "external", "internal/door", "tool"},
 	"httpdedup":   {".", "external", "internal/door", "internal/guard", "internal/table", "internal/wire", "tool"},

@@ -13,50 +13,49 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// Call is one call of a tool: one intent, however many tries it takes.
+// Call is one call of a tool: one intent, in any number of tries.
 type Call struct {
 	// Tool is the tool's stable name. Required.
 	Tool string
-	// Class is the tool's, and says whether it may be tried again. A tool that takes no key, and is
-	// neither ReadOnly nor Idempotent, is left Unclassified: it is tried once.
+	// Class is the tool's class. It decides whether Do may try again. Leave a tool that takes no
+	// key, and is neither ReadOnly nor Idempotent, Unclassified: it is tried once.
 	Class tool.Class
 
-	// Key names the intent. Where it may outlive this process, it comes from a
-	// [Plan] or another checkpoint. Empty: the one that the context carries, if it
-	// is not another tool's; else Do mints one for classes that need it, which is
-	// lost with the process. A ReadOnly tool has only the one given here.
+	// Key names the intent. If it must survive this process, take it from a [Plan] or another
+	// checkpoint. If it is empty, Do uses the key in the context, unless Do put it there for
+	// another tool. If there is none, Do makes a new key for a class that needs one; the process's
+	// end loses it. A ReadOnly tool uses only the key given here.
 	Key string
-	// Resumed says that the key may have been tried before this Do, by a process
-	// that has ended: then the outcome counts as unknown until there is an answer.
+	// Resumed says that a process that has ended may have tried the key. The outcome then counts as
+	// unknown until the call is answered.
 	Resumed bool
 
-	// Tries is the most tries, the first included. Default 3. An Unclassified tool has one.
+	// Tries is the maximum number of tries, the first included. Default: 3, and 1 for an
+	// Unclassified tool.
 	Tries int
-	// Pause is the longest that the first pause may be; each further one may be twice as
-	// long, up to a minute, or Pause where that is more. Default 1 second.
+	// Pause is the maximum of the first pause. The maximum doubles with each further pause, up to a
+	// minute, or up to Pause if that is longer. Default: 1 second.
 	Pause time.Duration
 }
 
-// Do calls a tool until there is an answer or no try is left, with one key
-// for all tries. It says what may be tried again by the type and status of an
-// error, never by its text: see [IsRetryable].
+// Do calls a tool until the call is answered or no try is left. All tries have one key. The type
+// and the status of an error decide whether Do tries again, never its text: see [IsRetryable].
 //
-// The try makes the call once, with the context that it is handed, which carries
-// the key, and it must send that key: Transport and PutMeta do, and KeyFrom is
-// there for other ways: without it every further try is a call of its own. The try runs on the
-// caller's goroutine and does not retry by itself. It may set a limit of its own: one that runs out
-// is worth another try.
+// try makes the call once, with the context that it gets. That context carries the key, and try
+// must send it: Transport and PutMeta do, and KeyFrom returns it for other clients. If the key is
+// not sent, every try is a new call to the tool. try runs on the caller's goroutine and must not
+// retry. It may set a time limit: Do tries again after it.
 //
-// Do returns an error that another try cannot repair as it is. Where it gives up,
-// and where an earlier try may have taken effect all the same, it returns a
-// *[GaveUpError], which says so and wraps the last error. A call that cannot be
-// made as it is, is a *[dedup.InvalidError], and nothing was tried.
+// An error that another try cannot repair is returned unchanged. Do returns a *[GaveUpError], which
+// wraps the last error, if it gives up, or if an earlier try may have taken effect. A Call that
+// contradicts itself is a *[dedup.InvalidError], and nothing was tried.
 //
-// When ctx ends, no further try is begun and a pause ends at once. The try that is
-// under way is waited for; it sees the end in its own context. Where ctx has a
-// deadline, what a pause adds to a server's Retry-After takes at most half of the
-// time that is left behind it, so that the other half is the next try's. Do gives up
-// before the deadline only where Retry-After does not end before it.
+// If ctx ends, Do starts no further try and ends a pause at once. It waits for a try that is
+// running, whose context has ended too.
+//
+// A deadline of ctx shortens the pauses. The random part of a pause, which follows the server's
+// Retry-After, takes at most half of the time between Retry-After and the deadline: the other half
+// is left for the try. Do gives up before the deadline only if Retry-After reaches beyond it.
 func Do[R any](ctx context.Context, call Call, try func(ctx context.Context) (R, error)) (R, error) {
 	var none R
 	if err := call.check(); err != nil {
@@ -70,7 +69,7 @@ func Do[R any](ctx context.Context, call Call, try func(ctx context.Context) (R,
 		call.Tries = 3
 	}
 	call.Pause = cmp.Or(call.Pause, time.Second)
-	c := calling{Call: call, open: call.Resumed && call.Class != tool.ReadOnly}
+	c := state{Call: call, open: call.Resumed && call.Class != tool.ReadOnly}
 	if ctx.Err() != nil {
 		return none, c.gaveUp(contextError(ctx), nil)
 	}
@@ -86,7 +85,7 @@ func Do[R any](ctx context.Context, call Call, try func(ctx context.Context) (R,
 	}
 }
 
-// check refuses calls that contradict themselves.
+// check refuses a Call that contradicts itself.
 func (c *Call) check() error {
 	switch {
 	case c.Tool == "":
@@ -101,7 +100,7 @@ func (c *Call) check() error {
 	return nil
 }
 
-// repeats reports whether calls of a class, with the keys that they need, may be made again.
+// repeats reports whether a call of a class may be made again, with a key if the class needs one.
 func repeats(class tool.Class) bool {
 	return class == tool.ReadOnly || class == tool.Idempotent || class.NeedsKey()
 }
@@ -116,11 +115,11 @@ func missing(field, reason string) *dedup.InvalidError {
 	return err
 }
 
-// calling is one Do on its way through its tries.
-type calling struct {
+// tries is the state of one Do.
+type state struct {
 	Call
 	tries int
-	// open says that a try may have taken effect although it failed.
+	// open reports that a try may have taken effect although it failed.
 	open bool
 }
 
@@ -129,9 +128,9 @@ var (
 	errWaitTooLong = errors.New("the server's Retry-After outlasts the deadline")
 )
 
-// awaitNext pauses before the try that follows one that failed with err, or
-// returns what the call ends with.
-func (c *calling) awaitNext(ctx context.Context, err error) error {
+// awaitNext pauses before the next try. err is the last try's error. If there is no next try it
+// returns the error that Do returns.
+func (c *state) awaitNext(ctx context.Context, err error) error {
 	c.open = c.open || c.Class != tool.ReadOnly && leavesOpen(err)
 	switch {
 	case !IsRetryable(err):
@@ -162,8 +161,8 @@ func (c *calling) awaitNext(ctx context.Context, err error) error {
 	}
 }
 
-// bound is the longest that is drawn after the tries so far.
-func (c *calling) bound() time.Duration {
+// bound returns the maximum of the random part of the next pause.
+func (c *state) bound() time.Duration {
 	bound, most := c.Pause, max(c.Pause, time.Minute)
 	for range c.tries - 1 {
 		if bound > most/2 {
@@ -174,20 +173,20 @@ func (c *calling) bound() time.Duration {
 	return bound
 }
 
-// pause draws a pause, with left the time to the deadline. Retry-After is a lower bound, and an
-// even draw up to the bound comes on top of it: a server that is overloaded asks the same of
-// everybody. The draw leaves the next try at least half of the time that is left behind
-// Retry-After, which must not be more than left.
+// pause draws a pause. left is the time to the deadline. The pause is retryAfter and a random part
+// of at most bound: an overloaded server sends the same Retry-After to every caller. The random
+// part leaves at least half of the time between retryAfter and the deadline. retryAfter must not
+// exceed left.
 func pause(bound, retryAfter, left time.Duration, rand func(int64) int64) time.Duration {
 	retryAfter = max(retryAfter, 0)
 	return retryAfter + time.Duration(rand(int64(min(bound, (left-retryAfter)/2))+1))
 }
 
-func (c *calling) gaveUp(why, err error) error {
+func (c *state) gaveUp(why, err error) error {
 	return &GaveUpError{Tool: c.Tool, Key: c.Key, Tries: c.tries, OutcomeUnknown: c.open, Why: why, Err: err, repeats: repeats(c.Class)}
 }
 
-// contextError is why ctx ended: its error, and its cause where that says more.
+// contextError returns the error of a context that ended, and its cause if that differs.
 func contextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if cause == err {

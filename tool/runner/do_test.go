@@ -60,11 +60,11 @@ func TestDoTriesByClass(t *testing.T) {
 	}
 }
 
-// What another try cannot repair comes back as it is.
+// An error that another try cannot repair is returned unchanged.
 func TestDoReturnsTheToolsAnswer(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []error{
-		errors.New("connection reset by peer"), // only reads like it
+		errors.New("connection reset by peer"), // by its text only
 		&runner.StatusError{Code: 422},
 		fmt.Errorf("booking: %w", &dedup.RefusedError{Message: "no seat is left"}),
 		&dedup.Error{Answer: dedup.ErrKeyReused},
@@ -76,8 +76,8 @@ func TestDoReturnsTheToolsAnswer(t *testing.T) {
 	}
 }
 
-// The draw comes on top of Retry-After, and leaves the next try half of the time behind it. Only a
-// Retry-After that does not end before the deadline ends the call.
+// The random part follows Retry-After and leaves the next try half of the rest. Only a Retry-After
+// beyond the deadline ends the call.
 func TestDoPausesWithinTheDeadline(t *testing.T) {
 	t.Parallel()
 	const s = time.Second

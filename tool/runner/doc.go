@@ -1,37 +1,36 @@
-// Package runner is the side that calls tools: an agent's loop, an orchestrator,
-// a service's client. It tries again what may be tried again, as often as the
-// tool's class allows, and with one key for all tries:
+// Package runner is for the side that calls tools: an agent's loop, an orchestrator, a service's
+// client. It repeats a call that failed, as often as the tool's class allows, and with one key for
+// all tries:
 //
 //	call := runner.Call{Tool: "create_ticket", Class: tool.Write, Key: key}
 //	ticket, err := runner.Do(ctx, call, func(ctx context.Context) (Ticket, error) {
 //		return client.CreateTicket(ctx, in) // over HTTP, with a Transport
 //	})
 //
-// The other side makes one effect of all calls with one key; package dedup does
-// that. Without a key there, a write that failed must not be called again, because
-// its answer may be all that was lost. So the rule here is: no key, no retry.
+// The called side makes one effect of all calls with one key, with package dedup. Without a key, a
+// write that failed must not be called again: perhaps only its answer was lost. So the rule here
+// is: no key, no retry.
 //
 // # Tries
 //
-// A tool of a known class is tried three times, writes with one key, and others once. Before the second
-// try is a pause of up to a second, and each further one may be twice as long. It is drawn evenly from
-// nothing to its bound. Call.Tries and Call.Pause override. A server's Retry-After is a lower bound, on
-// top of which comes the draw. The numbers are the practice of agent platforms and not a measurement.
+// A tool of a known class is tried three times; an Unclassified one once. All tries of a write have
+// one key. The pause before the second try is random, between 0 and one second. The maximum doubles
+// with each further pause. Call.Tries and Call.Pause change both. A server's Retry-After comes
+// first, and the random part follows it. The numbers are common practice of agent platforms, not
+// measurements.
 //
-// An Idempotent tool is tried again without a key. HTTP has the same rule for PUT (RFC 9110,
-// section 9.2.2). Like there, a late repeat can undo what somebody else has written since; where
-// that matters, give it a key. An External tool takes keys where package external runs it: the
-// same call again asks what became of the first one. One of somebody else's that takes none
-// is Unclassified.
+// An Idempotent tool is repeated without a key, as HTTP repeats PUT (RFC 9110, section 9.2.2). A
+// late repeat can undo a later write of another caller. If that matters, give the call a key. An
+// External tool takes keys if package external runs it: the same call, made again, asks for the
+// state of the first one. Another provider's tool that takes no key is Unclassified.
 //
 // # The key
 //
-// It is made once, before the first try, and best saved with a [Plan] before
-// that; who loads one sets Call.Resumed. On its way it travels in the context ([WithKey], [KeyFrom]), from which
-// [Transport] puts it into the header Idempotency-Key and [PutMeta] into the _meta
-// of an MCP request; any other client sends what KeyFrom returns. A
-// layer that finds a key there does not mint another, and one
-// that finds two different ones sends nothing.
+// The key is made once, before the first try. Save it before that, best in a [Plan]. A process that
+// loads a plan sets Call.Resumed. The context carries the key ([WithKey], [KeyFrom]). [Transport]
+// copies it into the header Idempotency-Key, and [PutMeta] into the _meta of an MCP request. Any
+// other client sends what KeyFrom returns. A layer that finds a key in the context does not make
+// another. A layer that finds two different keys sends nothing.
 //
 // # Errors
 //
@@ -42,14 +41,13 @@
 //	the tool's own         Do                          no: it is the answer
 //	*external.ParkedError  Do, in a *GaveUpError       later, once a person has found out; never with a new key
 //
-// A *GaveUpError also matches what ended it, what the last try failed with, and, where a try may have
-// taken effect and there is a key to call again with, [dedup.ErrOutcomeUnknown].
+// A *GaveUpError also matches the reason why Do ended and the last try's error. It matches
+// [dedup.ErrOutcomeUnknown] if a try may have taken effect and there is a key to call again with.
 //
 // # Circuit breakers and budgets
 //
-// These are about a server and all its callers and not about one call, so they
-// are the caller's. They belong inside the try, where they see every one of them: module
-// examples/failsafe does it with failsafe-go. Do takes circuitbreaker.ErrOpen and
-// ratelimiter.ErrExceeded for answers and ends at once, with a *GaveUpError where an earlier try
-// left the outcome open.
+// Circuit breakers and budgets concern a server and all its callers, not one call, so this package
+// has none. Put them inside the try, where they see every try; module examples/failsafe does it
+// with failsafe-go. Do treats circuitbreaker.ErrOpen and ratelimiter.ErrExceeded as answers and
+// ends at once. It returns a *GaveUpError if an earlier try left the outcome open.
 package runner

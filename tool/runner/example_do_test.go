@@ -11,11 +11,11 @@ import (
 	"github.com/tooldedup/dedup/tool/runner"
 )
 
-// The answer to the first try is lost. The second has the same key, so whoever
-// is called can tell that it is the same call.
+// The answer to the first try is lost. The second try has the same key, so the server knows that it
+// is the same call.
 func ExampleDo() {
 	ctx := context.Background()
-	booked := map[string]string{} // the other side's memory, which package dedup keeps in Postgres
+	booked := map[string]string{} // the server's memory; package dedup keeps it in Postgres
 	book := func(ctx context.Context) (string, error) {
 		key, _ := runner.KeyFrom(ctx)
 		if ticket, ok := booked[key]; ok {
@@ -35,8 +35,8 @@ func ExampleDo() {
 	// booked: 1
 }
 
-// A tool that takes no key, and is left unclassified, is called once. Its error says that this one
-// call may have taken effect.
+// A tool that takes no key, and is Unclassified, is called once. The error says that this one call
+// may have taken effect.
 func ExampleGaveUpError() {
 	ctx := context.Background()
 	_, err := runner.Do(ctx, runner.Call{Tool: "send_mail"}, func(context.Context) (string, error) {
@@ -51,7 +51,7 @@ func ExampleGaveUpError() {
 	// runner: gave up on send_mail after 1 try; it may have taken effect: look before you repeat it: no try is left: EOF
 }
 
-// A key that was made further out reaches everything below it.
+// A key that an outer layer made reaches every inner call.
 func ExampleWithKey() {
 	ctx := runner.WithKey(context.Background(), "order 17")
 	key, ok := runner.KeyFrom(ctx)
@@ -61,8 +61,8 @@ func ExampleWithKey() {
 	// order 17 true
 }
 
-// An MCP client sends the key in _meta, and asks the result whether it is the answer. Here
-// callTool stands for the client's.
+// An MCP client sends the key in _meta, and asks ResultError whether the result is the answer.
+// callTool stands for the client's method.
 func ExamplePutMeta() {
 	type result struct {
 		IsError bool

@@ -11,8 +11,8 @@ import (
 	"github.com/tooldedup/dedup/tool/runner"
 )
 
-// A plan's keys are saved before the first try. A process that starts again takes
-// its steps with the same ones.
+// A plan's keys are saved before the first try. A process that starts again takes the steps with
+// the same keys.
 func ExamplePlan() {
 	ctx := context.Background()
 	folder, err := os.MkdirTemp("", "plan")
@@ -26,7 +26,7 @@ func ExamplePlan() {
 	first, err := plan.Key("pay")
 	exampleMust(err)
 
-	// The process ends here, and another one begins.
+	// The process ends here, and another starts.
 	text, err := os.ReadFile(checkpoint)
 	exampleMust(err)
 	resumed, err := runner.LoadPlan(text)
@@ -35,7 +35,7 @@ func ExamplePlan() {
 	exampleMust(err)
 	fmt.Println("the same key:", first == second)
 
-	// What became of the step, only the other side knows: the call is resumed.
+	// Only the server knows whether the step was done: the call is Resumed.
 	call := runner.Call{Tool: "pay", Class: tool.Write, Key: second, Resumed: true}
 	receipt, err := runner.Do(ctx, call, func(context.Context) (string, error) {
 		return "receipt 1", nil // a replay, if the step was done before
@@ -47,7 +47,7 @@ func ExamplePlan() {
 	// receipt 1 <nil>
 }
 
-// writeDurably replaces a file by one that is on the disk.
+// writeDurably replaces a file and syncs it.
 func writeDurably(path string, text []byte) error {
 	file, err := os.Create(path + ".new")
 	if err != nil {

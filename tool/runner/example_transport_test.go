@@ -12,8 +12,8 @@ import (
 	"github.com/tooldedup/dedup/tool/runner"
 )
 
-// The key travels from Do through the context into the header, without anybody
-// on the way having to know of it.
+// The key travels from Do through the context into the header. The code between them does not
+// handle it.
 func ExampleTransport() {
 	ctx := context.Background()
 	requests := 0
@@ -56,7 +56,7 @@ func ExampleTransport() {
 	// booked <nil>
 }
 
-// A status becomes an error that says whether and when to try again.
+// A status becomes an error that tells whether and when to try again.
 func ExampleResponseError() {
 	response := &http.Response{StatusCode: 409, Header: http.Header{"Retry-After": {"2"}}}
 	err := runner.ResponseError(response)

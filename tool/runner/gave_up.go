@@ -7,32 +7,32 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// GaveUpError says that Do ended without an answer. It unwraps to Why and to
-// Err, and with OutcomeUnknown and a key to call again with it is
-// [dedup.ErrOutcomeUnknown] too.
+// GaveUpError is returned by Do if the call ended without an answer. It unwraps to Why and Err.
+// With OutcomeUnknown and a key to call again with, it matches [dedup.ErrOutcomeUnknown].
 type GaveUpError struct {
 	Tool string
-	// Key is the call's in the clear, to call again with; Error shows its hash.
-	// Empty where it has none.
+	// Key is the call's key in the clear, for calling again. Error prints its hash. It is empty if
+	// the call has no key.
 	Key string
-	// Tries counts the tries that this Do made.
+	// Tries counts the tries of this Do.
 	Tries int
 
-	// OutcomeUnknown says that a try may have taken effect: its answer was lost, a
-	// twin is in flight, it is parked (Err wraps an *[external.ParkedError]), or the call is
-	// Call.Resumed. It is never set for ReadOnly tools. Do not take the
-	// call for failed: call again with the same key, or, where it has none or the
-	// tool is Unclassified, look at the tool's
-	// own data. What is parked is answered by a person: the same call later has the answer.
+	// OutcomeUnknown reports that a try may have taken effect: its answer was lost, a twin is in
+	// flight, the operation is parked (Err wraps an *[external.ParkedError]), or the call is
+	// Resumed. It is false for ReadOnly tools.
+	//
+	// Do not treat such a call as failed. Call again with the same key. If there is no key, or the
+	// tool is Unclassified, look at the tool's own data. A parked operation waits for an operator;
+	// the same call later returns its answer.
 	OutcomeUnknown bool
 
-	// Why is what ended the tries: none is left, Retry-After does not end before the deadline, or
-	// the context's error. Nil where Err is one that another try cannot repair.
+	// Why is the reason why Do ended: no try is left, Retry-After reaches beyond the deadline, or
+	// the context's error. It is nil if another try cannot repair Err.
 	Why error
-	// Err is what the last try failed with; nil where there was none.
+	// Err is the last try's error. It is nil if there was no try.
 	Err error
 
-	// repeats says that the same call may be made again.
+	// repeats reports whether the same call may be made again.
 	repeats bool
 }
 
@@ -62,25 +62,25 @@ func (e *GaveUpError) Error() string {
 	return b.String()
 }
 
-// Is matches [dedup.ErrOutcomeUnknown] where the outcome is unknown and calling again with the key
-// is safe.
+// Is matches [dedup.ErrOutcomeUnknown] if the outcome is unknown and the call may be made again
+// with its key.
 func (e *GaveUpError) Is(target error) bool {
 	return target == dedup.ErrOutcomeUnknown && e.OutcomeUnknown && e.Key != "" && e.repeats
 }
 
-// Unwrap returns those of Why and Err that there are.
-func (e *GaveUpError) Unwrap() (there []error) {
+// Unwrap returns Why and Err, without nils.
+func (e *GaveUpError) Unwrap() (errs []error) {
 	for _, err := range []error{e.Why, e.Err} {
 		if err != nil {
-			there = append(there, err)
+			errs = append(errs, err)
 		}
 	}
-	return there
+	return errs
 }
 
-// Retryable tells a Do further out whether the same call may be made again: it
-// has a key or harms nothing, and what ended it is not an answer. It is false for what is
-// parked: that takes longer than any pause between tries.
+// Retryable reports to an outer Do whether the same call may be made again: it has a key or is
+// harmless to repeat, and Do did not end with an answer. It is false for a parked operation, which
+// takes longer than any pause between tries.
 func (e *GaveUpError) Retryable() bool {
 	return e.repeats && !isParked(e.Err) && (e.Err == nil || e.OutcomeUnknown || IsRetryable(e.Err))
 }

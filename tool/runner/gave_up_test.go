@@ -39,8 +39,8 @@ func TestGaveUpText(t *testing.T) {
 	require.Empty(t, (&runner.GaveUpError{}).Unwrap())
 }
 
-// TestExternalInFlight: what is in flight is asked for again with the same key, in this process
-// and over HTTP.
+// TestExternalInFlight: a call in flight is repeated with the same key, in this process and over
+// HTTP.
 func TestExternalInFlight(t *testing.T) {
 	t.Parallel()
 	for _, class := range []tool.Class{tool.External, tool.Destructive} {
@@ -51,8 +51,8 @@ func TestExternalInFlight(t *testing.T) {
 	}
 }
 
-// TestExternalParked: what is parked is not tried again, is found by its type, and is not
-// taken for failed by whoever would call with a new key.
+// TestExternalParked: a parked operation is not retried, can be found by its type, and is not
+// reported as failed to a caller that would use a new key.
 func TestExternalParked(t *testing.T) {
 	t.Parallel()
 	parked := &external.ParkedError{Operation: external.Operation{Tool: "charge", Key: "k", State: external.Parked}}

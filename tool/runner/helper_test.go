@@ -12,10 +12,10 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// script is a try that fails with each of the errors in turn, and then answers.
+// script is a try that returns each of the errors in turn, and then succeeds.
 type script struct {
 	errs []error
-	keys []string // that the tries found in their contexts
+	keys []string // the keys in the contexts of the tries
 	at   []time.Time
 }
 
@@ -30,7 +30,7 @@ func (s *script) try(ctx context.Context) (string, error) {
 	return "answer", nil
 }
 
-// pauses are those between the tries.
+// pauses returns the pauses between the tries.
 func (s *script) pauses() (all []time.Duration) {
 	for i := range s.at[1:] {
 		all = append(all, s.at[i+1].Sub(s.at[i]))
@@ -38,7 +38,7 @@ func (s *script) pauses() (all []time.Duration) {
 	return all
 }
 
-// do makes a call in a time of its own, which passes at once where somebody waits.
+// do makes a call in fake time, which advances while all goroutines wait.
 func do(t *testing.T, call runner.Call, s *script) (err error) {
 	synctest.Test(t, func(t *testing.T) { _, err = runner.Do(t.Context(), call, s.try) })
 	return err

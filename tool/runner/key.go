@@ -8,19 +8,16 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// carried is the key that a context carries, and the tool for whose call Do put
-// it there; tool is empty where somebody else did.
+// carried is the key in a context. tool is set if Do put it there, for a call of that tool.
 type carried struct{ key, tool string }
 
 type carriedKey struct{}
 
-// WithKey returns a context that carries a call's key to whatever sends it: Do,
-// Transport and PutMeta take it from there, so that no layer mints another. An
-// empty key hides the one that ctx carries.
+// WithKey returns a context that carries a call's key to the code that sends it. Do, Transport and
+// PutMeta use it, so that no layer makes another. An empty key hides the key of ctx.
 //
-// Everything that is sent with the context takes the key along. So give it to
-// the call, and not to other writes that are made on the way to it, such as
-// fetching an access token.
+// Every request with the context sends the key. Give the context to the call only, not to other
+// writes on the way, such as fetching an access token.
 func WithKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, carriedKey{}, carried{key: key})
 }
@@ -31,17 +28,17 @@ func KeyFrom(ctx context.Context) (key string, ok bool) {
 	return c.key, c.key != ""
 }
 
-// withCallKey returns the context for the tries of a call, and gives the call its key: its own,
-// else the one that ctx carries, else, where the class needs one, a new one.
+// withCallKey sets the key of a call and returns the context for its tries. The key is the call's
+// own, or the context's, or, if the class needs one, a new one.
 func withCallKey(ctx context.Context, call *Call) (context.Context, error) {
 	outer, _ := ctx.Value(carriedKey{}).(carried)
 	stranger := outer.key != "" && outer.tool != "" && outer.tool != call.Tool
 	switch {
 	case call.Key != "":
 	case stranger && call.Class.NeedsKey():
-		// A new key would be another one with every repeat of the outer call, and
-		// the outer call's own would merge several calls of this tool inside it.
-		return ctx, missing("Key", fmt.Sprintf("is empty, and the context carries that of a call of %q; give this call its own, the same on every try: dedup.KeyFromIntent(outerKey, step)", outer.tool))
+		// A new key would differ in every repeat of the outer call. The outer call's key would
+		// merge several calls of this tool inside it.
+		return ctx, missing("Key", fmt.Sprintf("is empty, and the context carries the key of a call of %q; give this call its own key, the same on every try: dedup.KeyFromIntent(outerKey, step)", outer.tool))
 	case outer.key != "" && !stranger && call.Class != tool.ReadOnly:
 		call.Key = outer.key
 	case call.Class.NeedsKey():
@@ -50,8 +47,7 @@ func withCallKey(ctx context.Context, call *Call) (context.Context, error) {
 	return context.WithValue(ctx, carriedKey{}, carried{key: call.Key, tool: call.Tool}), nil
 }
 
-// conflict refuses a request that carries another key than its context, so that two layers have
-// made one each.
+// conflict is returned if a request has another key than its context: two layers made one each.
 func conflict(where, key string) error {
 	return invalid("Key", fmt.Sprintf("is %s in the context, and %s has another already; let one layer make the key, or hide the context's with WithKey(ctx, \"\")", dedup.KeyHash(key), where))
 }

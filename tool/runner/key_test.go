@@ -70,11 +70,11 @@ func TestDoChoosesTheKey(t *testing.T) {
 	}
 }
 
-// A wrapper that retries and what it wraps are one intent, and have one key.
+// A wrapper that retries and the Do inside it are one intent, and have one key.
 func TestNoLayerMintsAnotherKey(t *testing.T) {
 	t.Parallel()
 	call := runner.Call{Tool: "t", Class: tool.Write, Pause: 1}
-	sent := failing(errBusy, errBusy, errBusy) // all that the wrapped Do has for its first time
+	sent := failing(errBusy, errBusy, errBusy) // all the tries of the inner Do, the first time
 	answer, err := runner.Do(t.Context(), call, func(ctx context.Context) (string, error) {
 		return runner.Do(ctx, call, sent.try)
 	})
@@ -83,8 +83,8 @@ func TestNoLayerMintsAnotherKey(t *testing.T) {
 	require.Equal(t, []string{sent.keys[0], sent.keys[0], sent.keys[0], sent.keys[0]}, sent.keys)
 }
 
-// A key that Do made for one tool is not taken for calls of others inside it:
-// two of them would be taken for one.
+// Do's key for one tool is not used for calls of other tools inside it: two of them would be one
+// call.
 func TestAnotherToolsKey(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -118,7 +118,7 @@ func TestAnotherToolsKey(t *testing.T) {
 		})
 	}
 
-	// With a key of its own, the same on every try of the outer call, it is fine.
+	// With its own key, the same on every try of the outer call, the inner call works.
 	inner := failing()
 	_, err := runner.Do(t.Context(), runner.Call{Tool: "book_trip", Class: tool.Write, Pause: 1}, func(ctx context.Context) (string, error) {
 		outer, _ := runner.KeyFrom(ctx)

@@ -25,7 +25,7 @@ import (
 	"github.com/tooldedup/dedup/tool/runner"
 )
 
-// cut is what a server does instead of answering, once its work is committed.
+// cut ends a connection instead of answering, after the work was committed.
 type cut func(w http.ResponseWriter)
 
 func cutBeforeTheAnswer(http.ResponseWriter) { panic(http.ErrAbortHandler) }
@@ -37,10 +37,10 @@ func cutWithinTheAnswer(w http.ResponseWriter) {
 	panic(http.ErrAbortHandler)
 }
 
-// bookings is a server that books with every request, and loses its first answers.
+// bookings is a server that books on every request and loses its first answers.
 type bookings struct {
 	pool  *pgxpool.Pool
-	d     *dedup.Deduper // nil: without dedup
+	d     *dedup.Deduper // nil without dedup
 	cut   cut
 	loses int64
 	calls atomic.Int64
@@ -93,8 +93,8 @@ func book(ctx context.Context, client *http.Client, url string) (id int, err err
 	return booking.ID, json.Unmarshal(text, &booking)
 }
 
-// A server that commits and then loses its answer has booked once, and the
-// caller gets that booking, over HTTP/1.1 and HTTP/2.
+// A server commits and loses its answer. It has one booking, and the caller gets that booking, over
+// HTTP/1.1 and HTTP/2.
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	for _, http2 := range []bool{false, true} {
@@ -120,7 +120,7 @@ func TestLostAnswer(t *testing.T) {
 					require.Equal(t, 3, tries)
 					var effects int
 					require.NoError(t, server.pool.QueryRow(t.Context(), `SELECT count(*) FROM bookings`).Scan(&effects))
-					if !guarded { // what it guards from
+					if !guarded { // shows the bug that dedup prevents
 						require.Equal(t, 3, effects)
 						return
 					}
@@ -151,7 +151,7 @@ func serve(t *testing.T, handler http.Handler, http2 bool) (*http.Client, string
 
 const wasLost = "runner: the answer was lost"
 
-// outermost is what the Transport has made of an error.
+// outermost returns the error that Transport made of err.
 func outermost(err error) error {
 	for !strings.HasPrefix(err.Error(), wasLost) {
 		err = errors.Unwrap(err)
@@ -159,7 +159,7 @@ func outermost(err error) error {
 	return err
 }
 
-// What net/http has no type for gets one, where a request was on its way.
+// An error without a type in net/http gets one, if a request was on its way.
 func TestTransportTypesLostAnswers(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]cut{"BeforeTheAnswer": cutBeforeTheAnswer, "WithinTheAnswer": cutWithinTheAnswer} {
@@ -174,7 +174,7 @@ func TestTransportTypesLostAnswers(t *testing.T) {
 	}
 }
 
-// What failed before a request was on a connection stays what it is.
+// An error from before a request was on a connection is returned unchanged.
 func TestTransportLeavesOtherErrors(t *testing.T) {
 	t.Parallel()
 	base := &http.Transport{} // without the default's limit on a handshake
@@ -197,7 +197,7 @@ func TestTransportLeavesOtherErrors(t *testing.T) {
 	require.NotContains(t, err.Error(), wasLost)
 	require.False(t, runner.IsRetryable(err), "its certificate is signed by nobody we know")
 
-	// A body that cannot be read fails on the way. What was sent of it, nobody knows.
+	// A body that cannot be read fails during the request. It is unknown how much of it was sent.
 	client, url := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }), false)
 	broken := io.MultiReader(bytes.NewReader(make([]byte, 1<<20)), brokenReader{})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, broken)
@@ -213,7 +213,7 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errBroken }
 
-// A connection that has been taken over is handed on as it is.
+// A connection that the caller took over is passed on unchanged.
 func TestTransportLeavesUpgradedConnections(t *testing.T) {
 	t.Parallel()
 	client, url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -245,8 +245,8 @@ func TestTransportLeavesUpgradedConnections(t *testing.T) {
 	require.Equal(t, "hello\n", string(echo))
 }
 
-// net/http sends a request again by itself when a kept connection ends before the
-// answer. That the second dial finds nobody says nothing of the first request.
+// net/http repeats a request if a kept connection ends before the answer. A second dial that fails
+// tells nothing about the first request.
 func TestServerGoneAfterItsWork(t *testing.T) {
 	t.Parallel()
 	var work atomic.Int64

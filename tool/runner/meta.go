@@ -12,12 +12,11 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// PutMeta returns a copy of the _meta of an MCP request with the key that ctx
-// carries, under io.github.tooldedup/idempotency-key. Where ctx carries none it is a plain copy, nil
-// of nil. The map that is given is never changed.
+// PutMeta returns a copy of the _meta of an MCP request, with the key that ctx carries under
+// io.github.tooldedup/idempotency-key. If ctx carries no key the copy is unchanged, and nil for a
+// nil meta. PutMeta does not change meta.
 //
-// A key that is there already and differs, or is no string, is a
-// *[dedup.InvalidError].
+// It returns a *[dedup.InvalidError] if meta has another key already, or one that is not a string.
 func PutMeta(ctx context.Context, meta map[string]any) (map[string]any, error) {
 	copied := maps.Clone(meta)
 	key, ok := KeyFrom(ctx)
@@ -34,12 +33,14 @@ func PutMeta(ctx context.Context, meta map[string]any) (map[string]any, error) {
 	return copied, nil
 }
 
-// ResultError returns the error that the result of an MCP call stands for, nil where it
-// is the answer: isError is the result's, and meta its _meta. It knows the codes of
-// package mcpdedup. A call that is in flight, or may have been committed, or was not run now, is
-// a *[StatusError] that [IsRetryable] takes for one that may pass, with the time that
-// the server asks to wait; so is an effect outside of the database that has no result yet. Any other
-// error of a tool is a *[StatusError] of 422 that is none.
+// ResultError returns the error that the result of an MCP call stands for, or nil if the result is
+// the answer. isError is the result's IsError, and meta its _meta. It knows the codes of package
+// mcpdedup.
+//
+// The error is a *[StatusError]. [IsRetryable] is true for a call that is in flight, that may have
+// been committed, or that the server could not run now, and for an operation outside the database
+// without a result; RetryAfter is the server's. Any other tool error has status 422, which is not
+// retryable.
 func ResultError(isError bool, meta map[string]any) error {
 	wait := metaSeconds(meta[door.MetaRetryAfter])
 	code, _ := meta[door.MetaError].(string)
@@ -61,9 +62,10 @@ func ResultError(isError bool, meta map[string]any) error {
 	}
 }
 
-// metaSeconds reads seconds as decoders of JSON leave them, 0 where there are none.
+// metaSeconds returns a number of seconds as a decoder of JSON returns it, or 0 for any other
+// value.
 func metaSeconds(value any) time.Duration {
-	seconds, _ := strconv.ParseFloat(fmt.Sprint(value), 64) // of a float64, an int or a json.Number
+	seconds, _ := strconv.ParseFloat(fmt.Sprint(value), 64) // float64, int or json.Number
 	if !(seconds > 0) || seconds > (time.Duration(math.MaxInt64)/2).Seconds() {
 		return 0
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/tooldedup/dedup/tool/runner"
 )
 
-// A try that may have taken effect is told, whatever came after it.
+// A try that may have taken effect is reported, whatever the later tries return.
 func TestOutcomeUnknown(t *testing.T) {
 	t.Parallel()
 	unreached := get(opError("dial", syscall.ECONNREFUSED))
@@ -29,7 +29,7 @@ func TestOutcomeUnknown(t *testing.T) {
 		class   tool.Class
 		errs    []error
 		unknown bool
-		asIs    bool // the last error comes back as it is
+		asIs    bool // the last error is returned unchanged
 	}{
 		"Unreached":             {class: tool.Write, errs: []error{unreached, unreached, unreached}},
 		"DNS":                   {class: tool.Write, errs: []error{opError("dial", &net.DNSError{IsTemporary: true}), unreached, unreached}},
@@ -78,7 +78,7 @@ func TestOutcomeUnknown(t *testing.T) {
 	}
 }
 
-// A Do further out repeats what gave up only where that does no harm.
+// An outer Do repeats a call that an inner Do gave up only if the repeat is harmless.
 func TestGaveUpIsRetryable(t *testing.T) {
 	t.Parallel()
 	denied := &runner.StatusError{Code: 401}
@@ -109,7 +109,7 @@ func TestGaveUpIsRetryable(t *testing.T) {
 	}
 }
 
-// Whatever this process is told, the one that began the call may have had its effect.
+// The first process's call may have taken effect, whatever this process is told.
 func TestDoResumes(t *testing.T) {
 	t.Parallel()
 	denied := &runner.StatusError{Code: 401}
@@ -119,7 +119,7 @@ func TestDoResumes(t *testing.T) {
 	require.Same(t, denied, do(t, runner.Call{Tool: "t", Class: tool.ReadOnly, Key: "k", Resumed: true}, failing(denied)))
 }
 
-// What a Do inside a try says of the outcome counts: reading leaves nothing open.
+// The OutcomeUnknown of a Do inside a try counts: a ReadOnly call leaves nothing open.
 func TestOutcomeOfAnInnerDo(t *testing.T) {
 	t.Parallel()
 	for class, unknown := range map[tool.Class]bool{tool.ReadOnly: false, tool.Write: true} {

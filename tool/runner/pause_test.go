@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever is drawn, a pause lies between Retry-After and that plus the bound, or plus
-// half of the time behind it, and the bound never shrinks.
+// Every pause lies between Retry-After and Retry-After plus the bound, or plus half of the time to
+// the deadline. The bound never shrinks.
 func TestPauseBounds(t *testing.T) {
 	t.Parallel()
 	property := func(first uint64, tries uint8, after, behind uint32, seed uint64) bool {
-		c := calling{Call: Call{Pause: time.Duration(first>>1) + 1}, tries: int(tries) + 1}
+		c := state{Call: Call{Pause: time.Duration(first>>1) + 1}, tries: int(tries) + 1}
 		random := rand.New(rand.NewPCG(seed, 1))
 		bound, low := c.bound(), time.Duration(after)
 		left := low + time.Duration(behind) + 1

@@ -12,39 +12,38 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// Plan holds the keys of the steps that somebody is going to take, so that a
-// process that starts again takes them with the same keys. A key is minted once,
-// by Add, and is there only once it has been saved: a key that a crash can
-// lose protects from nothing.
+// Plan holds the keys of the steps of a run, so that a process that starts again takes the steps
+// with the same keys. Add makes a key once and saves it. A key is usable only after it was saved,
+// because a key that a crash can lose prevents nothing.
 //
 //	err := plan.Add(ctx, store, "reserve", "pay")
 //	key, err := plan.Key("pay")
 //
-// A step of a plan that was loaded may have been tried: set Call.Resumed there.
-// The errors of a plan are *[dedup.InvalidError], whose Field is the step, if it is one step's.
-// They hold no key.
+// A step of a loaded plan may have been tried: set Call.Resumed. The methods return
+// *[dedup.InvalidError]; its Field is the step, or empty if the whole plan is wrong. No error holds
+// a key.
 //
-// The zero Plan is empty and ready to use. Any number of goroutines may use one;
-// it must not be copied.
+// The zero Plan is empty and ready to use. It is safe for concurrent use and must not be copied.
 type Plan struct {
-	mu   sync.Mutex // held through a save, so that an older one cannot come after a newer one
+	mu   sync.Mutex // held while saving, so that saves keep their order
 	keys map[string]string
 }
 
 // planVersion is the version of a plan's JSON.
 const planVersion = 1
 
-// planText is a plan as it is saved.
+// planText is the JSON of a plan.
 type planText struct {
 	Version int               `json:"version"`
 	Steps   map[string]string `json:"steps"`
 }
 
-// LoadPlan reads a plan that Add has saved. It refuses a plan of another version, and one that lost
-// something: an empty key, a key of two steps, a step that occurs twice.
+// LoadPlan reads a plan that Add saved. It refuses a plan of another version and a damaged one:
+// with an empty key, with two steps of one key, or with a step that occurs twice.
 func LoadPlan(text []byte) (*Plan, error) {
-	// encoding/json takes the last of two members of one name, and "Steps" for "steps". This refuses
-	// both, and whatever else is not one JSON value.
+	// encoding/json keeps the last of two members of one name, and accepts "Steps" for "steps".
+	// FingerprintOf refuses repeated names and anything that is not one JSON value; the loop
+	// refuses other spellings.
 	if _, err := dedup.FingerprintOf(json.RawMessage(text)); err != nil {
 		return nil, badPlan("", "is not JSON with unique names")
 	}
@@ -70,7 +69,7 @@ func LoadPlan(text []byte) (*Plan, error) {
 		other, taken := owners[key]
 		switch {
 		case step == "" || key == "":
-			return nil, badPlan(step, "has an empty name or key, so that nobody knows what was tried")
+			return nil, badPlan(step, "has an empty name or key, so its earlier tries are unknown")
 		case taken:
 			return nil, badPlan(step, fmt.Sprintf("has the same key as step %q, and one of them would be answered with the other's result", other))
 		}
@@ -79,22 +78,21 @@ func LoadPlan(text []byte) (*Plan, error) {
 	return &Plan{keys: plan.Steps}, nil
 }
 
-// Add mints keys for the steps that have none yet, and hands the plan's JSON with them to store; the
-// other steps keep theirs, and where all have one store is not asked. That store returns nil means
-// that the text would survive the process: a transaction is committed, a file is synced. Saves come
-// one after the other, so store must not use the plan; ctx is handed on.
+// Add makes keys for the steps that have none, and calls store with the plan's JSON. Other steps
+// keep their keys. If all have keys, store is not called. store must return nil only if the text
+// survives the process: a transaction was committed, or a file was synced. Saves run one after the
+// other, so store must not use the plan. ctx is passed to store.
 //
-// Nothing is added where store fails, whose error is wrapped, nor with a name that is
-// empty or not valid UTF-8. A plan whose JSON is longer than [dedup.MaxArgsSize] is
-// refused, and store is not asked.
+// If store fails, Add wraps its error and adds nothing. Add refuses a name that is empty or not
+// valid UTF-8. It refuses a plan whose JSON exceeds [dedup.MaxArgsSize], without calling store.
 func (p *Plan) Add(ctx context.Context, store func(ctx context.Context, text []byte) error, steps ...string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	keys := make(map[string]string, len(p.keys)+len(steps))
 	maps.Copy(keys, p.keys)
 	for _, step := range steps {
-		if step == "" || !utf8.ValidString(step) { // JSON would make another name of it
-			return badPlan(step, "is no name of a step; give each one of its own in UTF-8, the same in every run")
+		if step == "" || !utf8.ValidString(step) { // JSON would change the name
+			return badPlan(step, "is not a name of a step; give each step its own name in UTF-8, the same in every run")
 		}
 		if keys[step] == "" {
 			keys[step] = dedup.NewKey()
@@ -117,8 +115,8 @@ func (p *Plan) Add(ctx context.Context, store func(ctx context.Context, text []b
 	return nil
 }
 
-// Key returns the key of a step, the same in every run. It refuses a step that is not in the plan, and
-// waits for an Add that is saving.
+// Key returns the key of a step, the same in every run. It refuses a step that is not in the plan.
+// It waits for an Add that is saving.
 func (p *Plan) Key(step string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

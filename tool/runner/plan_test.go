@@ -18,7 +18,7 @@ import (
 	"github.com/tooldedup/dedup/tool/runner"
 )
 
-// store keeps what a plan was saved as.
+// store keeps the text that a plan was saved as.
 type store struct {
 	text []byte
 	err  error
@@ -164,7 +164,7 @@ func TestPlanOfManyGoroutines(t *testing.T) {
 	}
 }
 
-// Whatever is loaded is saved as what was loaded.
+// A plan that was loaded is saved unchanged.
 func FuzzLoadPlan(f *testing.F) {
 	for _, seed := range []string{`{"version":1,"steps":{"a":"k"}}`, `{"version":1,"steps":{"a":"k","a":"l"}}`, `{"VERSION":1,"Steps":{"é":"\u0000"}}`, `{}`, ``} {
 		f.Add([]byte(seed))
@@ -179,7 +179,7 @@ func FuzzLoadPlan(f *testing.F) {
 		var loaded, saved struct{ Steps map[string]string }
 		require.NoError(t, json.Unmarshal(text, &loaded))
 		require.NoError(t, plan.Add(t.Context(), file.save, "one more"))
-		if file.text == nil { // it was there
+		if file.text == nil { // the file exists
 			return
 		}
 		_, err = runner.LoadPlan(file.text)

@@ -11,21 +11,21 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// IsRetryable reports whether another try of the same call may give the answer. It
-// goes by types and statuses; an error's text is never read. In this order:
+// IsRetryable reports whether another try of the same call may get the answer. It uses types and
+// statuses, never the text of an error. In this order:
 //
-//   - what [dedup.IsAnswer] says is an answer is one, whatever it wraps, and a
-//     [dedup.ErrSchema] waits for an operator;
-//   - an error with a method Retryable() bool says so itself: *[StatusError], what
-//     [Transport] returns of an answer that was lost, and any of your own;
-//   - a context's end: that of a single try, since Do ends with its caller's;
-//   - timeouts and lost or refused connections: net.Error, *net.OpError, io.EOF,
-//     io.ErrUnexpectedEOF. An unknown host or a malformed address is none;
-//   - what [dedup.IsRetryable] says.
+//   - an answer, as [dedup.IsAnswer] reports, is not retryable, whatever it wraps; nor is
+//     [dedup.ErrSchema], which needs an operator;
+//   - an error with a method Retryable() bool decides: *[StatusError], the error of a [Transport]
+//     for a lost answer, any error of yours;
+//   - the end of a context is retryable: it is the try's, because Do checks its own context;
+//   - timeouts and lost or refused connections are retryable: net.Error, *net.OpError, io.EOF,
+//     io.ErrUnexpectedEOF. An unknown host or a malformed address is not;
+//   - [dedup.IsRetryable] decides.
 //
-// Everything else is not: an error that nobody has classified is the tool's
-// answer. That a call may have taken effect is no obstacle, because Do repeats
-// only what has a key or harms nothing by it.
+// Any other error is not retryable: it counts as the tool's answer. A call that may have taken
+// effect can still be retryable, because Do repeats a call only if it has a key or is harmless to
+// repeat.
 func IsRetryable(err error) bool {
 	if err == nil || dedup.IsAnswer(err) || errors.Is(err, dedup.ErrSchema) {
 		return false
@@ -39,8 +39,8 @@ func IsRetryable(err error) bool {
 		errors.Is(err, context.Canceled) || dedup.IsRetryable(err)
 }
 
-// isUnreached reports whether err came before anything was sent: no connection
-// could be made. A malformed address is the caller's mistake.
+// isUnreached reports whether no connection could be made, so that nothing was sent. A malformed
+// address is the caller's mistake and does not count.
 func isUnreached(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") && !isBadAddress(err)
@@ -56,17 +56,17 @@ func isBadAddress(err error) bool {
 		errors.As(err, &address) || errors.As(err, &parse) || errors.As(err, &invalid) || errors.As(err, &network)
 }
 
-// isCut reports whether err is the end of a connection that was there. TLS alerts
-// are *net.OpErrors too, under other names, and no such thing.
+// isCut reports whether an established connection ended. TLS alerts are *net.OpErrors too, with
+// other values of Op, and do not count.
 func isCut(err error) bool {
 	var op *net.OpError
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.As(err, &op) && (op.Op == "read" || op.Op == "write")
 }
 
-// leavesOpen reports whether a try that failed with err may have taken effect. Of
-// what may be tried again, only that leaves nothing open which says so. What is parked is
-// open, and no try can close it.
+// leavesOpen reports whether a try that failed with err may have taken effect. A retryable error
+// leaves the outcome open unless it shows that nothing happened. A parked operation is open, and no
+// try can close it.
 func leavesOpen(err error) bool {
 	var inner *GaveUpError
 	var status *StatusError
@@ -82,23 +82,23 @@ func leavesOpen(err error) bool {
 		return true
 	case errors.Is(err, dedup.ErrAttemptsExhausted), errors.Is(err, dedup.ErrRestartTx): // nothing was committed
 		return false
-	case errors.As(err, &status): // sent away before it was looked at
+	case errors.As(err, &status): // the server refused the request unread
 		return status.Code != http.StatusTooManyRequests && status.Code != http.StatusTooEarly
-	case errors.As(err, &lost): // whatever it wraps
+	case errors.As(err, &lost): // whatever error it wraps
 		return true
 	default:
 		return !isUnreached(err)
 	}
 }
 
-// isParked reports whether a person has to find out what became of the call.
+// isParked reports whether the operation waits for an operator to find out its outcome.
 func isParked(err error) bool {
 	var parked *external.ParkedError
 	return errors.As(err, &parked)
 }
 
-// settles reports whether err is the answer to the call itself, whichever try it
-// was that ran: what was open is open no longer.
+// settles reports whether err is the recorded answer to the call, whichever try ran it. An open
+// outcome is then known.
 func settles(err error) bool {
 	return errors.Is(err, dedup.ErrRefused) || errors.Is(err, dedup.ErrExpired)
 }

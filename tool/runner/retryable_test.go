@@ -22,7 +22,7 @@ import (
 	"github.com/tooldedup/dedup/tool/runner"
 )
 
-// own says of itself whether it may be retried.
+// own is an error with a Retryable method.
 type own struct {
 	retryable bool
 	cause     error
@@ -32,7 +32,7 @@ func (e own) Error() string   { return "own" }
 func (e own) Retryable() bool { return e.retryable }
 func (e own) Unwrap() error   { return e.cause }
 
-// slow is a timeout of no type of net's.
+// slow is a timeout outside package net.
 type slow struct{}
 
 func (slow) Error() string   { return "slow" }
@@ -114,7 +114,7 @@ func TestIsRetryableByStatus(t *testing.T) {
 	}
 	for code := 100; code < 600; code++ {
 		if _, known := retryable[code]; !known && code >= 500 {
-			retryable[code] = true // such as a proxy's 524, behind which the call may go on
+			retryable[code] = true // such as a proxy's 524; the call may go on behind it
 		}
 		err := get(&runner.StatusError{Code: code})
 		require.Equal(t, retryable[code], runner.IsRetryable(err), code)

@@ -9,24 +9,23 @@ import (
 	"time"
 )
 
-// StatusError is an answer whose status says that the call did not succeed, or not yet. The
-// codes are HTTP's, but any protocol may use them to say what they say.
+// StatusError is a response whose status says that the call failed, or is not finished. The codes
+// are HTTP's; another protocol may use them in the same sense.
 type StatusError struct {
 	// Code is the status, such as 503.
 	Code int
-	// RetryAfter is how long the other side asks to wait: a lower bound of the
-	// pause before the next try. 0: it did not say.
+	// RetryAfter is how long the server asks to wait. It is a lower bound of the pause before the
+	// next try. 0 means that the server did not say.
 	RetryAfter time.Duration
 }
 
-// ResponseError returns nil where a response's status is below 400, else a
-// *[StatusError] with its Retry-After. A 202 with Retry-After is one too: the call was
-// accepted, and has no answer yet. It neither reads nor closes the body.
+// ResponseError returns nil if a response's status is below 400, and otherwise a *[StatusError]
+// with its Retry-After. A 202 with Retry-After is an error too: the call was accepted and has no
+// answer yet. ResponseError neither reads nor closes the body.
 //
-// A Retry-After that is a date is counted from the response's own Date, so that
-// a clock that differs from the server's does no harm, and from now where there
-// is none. Less than a second counts as a second: 0 would mean that the header
-// was not there, which of a 409 tells another story.
+// A Retry-After date is counted from the response's Date, so that the server's clock does not
+// matter, or from now if there is no Date. A wait below one second becomes one second: 0 would mean
+// that the header is missing, which changes the meaning of a 409.
 func ResponseError(resp *http.Response) error {
 	accepted := resp.StatusCode == http.StatusAccepted && resp.Header.Get("Retry-After") != ""
 	if resp.StatusCode < http.StatusBadRequest && !accepted {
@@ -43,15 +42,14 @@ func ResponseError(resp *http.Response) error {
 	return e
 }
 
-// parseRetryAfter reads the value of a Retry-After header (RFC 9110, section
-// 10.2.3): seconds, or an HTTP date, which is counted from now. A date that has
-// passed is 0. It is false for an empty or malformed value. What no
-// time.Duration can hold is the longest one.
+// parseRetryAfter reads a Retry-After header (RFC 9110, section 10.2.3): seconds, or an HTTP date,
+// counted from now. A date in the past is 0. ok is false for an empty or malformed value. A wait
+// that exceeds a time.Duration becomes the longest one.
 func parseRetryAfter(value string, now time.Time) (wait time.Duration, ok bool) {
 	value = strings.Trim(value, " \t")
 	if value != "" && strings.Trim(value, "0123456789") == "" {
 		seconds, err := strconv.ParseInt(value, 10, 64)
-		if err != nil || seconds > int64(math.MaxInt64/time.Second) { // only too large a number is left
+		if err != nil || seconds > int64(math.MaxInt64/time.Second) { // only digits are left, so the number is too large
 			return math.MaxInt64, true
 		}
 		return time.Duration(seconds) * time.Second, true
@@ -71,10 +69,10 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// Retryable reports whether the status is one that may pass: 408, 425, 429, 500,
-// 502, 503 and 504; any other of 500 to 599 that is not registered, such as a proxy's 524,
-// which counts as 500 (RFC 9110, section 15); and 202 and 409 where Retry-After is given, which says that the
-// call, or a twin with the same key, is in flight. Any other 409 is a conflict that stays.
+// Retryable reports whether the condition may pass. It is true for 408, 425, 429, 500, 502, 503 and
+// 504, and for unregistered codes from 500 to 599, such as a proxy's 524, which count as 500 (RFC
+// 9110, section 15). 202 and 409 are retryable with a Retry-After, which says that the call, or a
+// twin with the same key, is in flight. Any other 409 is a lasting conflict.
 func (e *StatusError) Retryable() bool {
 	switch e.Code {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests,

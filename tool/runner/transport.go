@@ -9,26 +9,25 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// Transport is an http.RoundTripper that sends the key of the request's context
-// in the header Idempotency-Key, as a quoted string. The zero Transport is ready
-// to use. It sends a request once: trying again is up to [Do].
+// Transport is an http.RoundTripper that sends the key of the request's context in the header
+// Idempotency-Key, as a quoted string. The zero Transport is ready to use. It sends a request once;
+// [Do] repeats it.
 //
 //	client := &http.Client{Transport: &runner.Transport{}}
 //
-// GET, HEAD, OPTIONS, TRACE and QUERY change nothing and get no header; every other
-// method does. A header that holds the same key already, quoted or bare, is left
-// alone; another one, and a key that is not printable
-// ASCII, is a *[dedup.InvalidError]. Then nothing is sent. The caller's request is
-// never changed.
+// GET, HEAD, OPTIONS, TRACE and QUERY change nothing and get no header. Every other method gets it.
+// A header with the same key, quoted or bare, is left unchanged. RoundTrip returns a
+// *[dedup.InvalidError], and sends nothing, if the header has another key or the key is not
+// printable ASCII. It never changes the caller's request.
 //
-// Two things follow from the header. net/http itself sends such a request again
-// where a kept connection turns out to be closed, which the key makes harmless.
-// And a client that follows a redirect sends the key along, as it does the body.
+// The header has two side effects. net/http repeats such a request if a kept connection turns out
+// to be closed, which the key makes harmless. And a client that follows a redirect sends the key
+// along, as it sends the body.
 //
-// Where a request was on a connection and no whole answer came, the error is one that
-// [IsRetryable] knows: it may have been handled.
+// If a request was on a connection and no whole answer came, the error is retryable
+// ([IsRetryable]): the server may have handled it.
 type Transport struct {
-	// Base sends the requests. Nil: http.DefaultTransport.
+	// Base sends the requests. Default: http.DefaultTransport.
 	Base http.RoundTripper
 }
 
@@ -41,14 +40,14 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	keyed := req.Clone(traced)
 	if err := setKey(keyed); err != nil {
 		if req.Body != nil {
-			_ = req.Body.Close() // as a RoundTripper must; nothing was read from it
+			_ = req.Body.Close() // RoundTrip must close the body
 		}
 		return nil, err
 	}
 	resp, err := t.base().RoundTrip(keyed)
 	switch {
 	case err == nil:
-		if resp.StatusCode != http.StatusSwitchingProtocols { // whose body is a connection
+		if resp.StatusCode != http.StatusSwitchingProtocols { // the body of a 101 is a connection
 			resp.Body = lostBody{resp.Body}
 		}
 		return resp, nil
@@ -59,7 +58,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// CloseIdleConnections closes those of Base, where it has any.
+// CloseIdleConnections closes the idle connections of Base, if it can.
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
@@ -73,7 +72,7 @@ func (t *Transport) base() http.RoundTripper {
 	return t.Base
 }
 
-// setKey puts the key of a request's context into its header.
+// setKey copies the key of a request's context into its header.
 func setKey(req *http.Request) error {
 	key, ok := KeyFrom(req.Context())
 	if !ok || door.IsSafe(req.Method) {
@@ -97,20 +96,19 @@ func setKey(req *http.Request) error {
 	return nil
 }
 
-// lostAnswerError says that a request was on a connection and no whole answer came. It is for
-// errors to which net/http gives no type of their own, such as the end of an HTTP/2 connection,
-// and where net/http lost a connection with the request on it, sent it again by
-// itself, and reached nobody.
+// lostAnswerError is returned if a request was on a connection and no whole answer came. It wraps
+// errors without a type of their own in net/http, such as the end of an HTTP/2 connection. It also
+// wraps the error of a second dial: net/http lost the connection, repeated the request, and could
+// not connect.
 type lostAnswerError struct{ err error }
 
 func (e *lostAnswerError) Error() string { return "runner: the answer was lost: " + e.err.Error() }
 func (e *lostAnswerError) Unwrap() error { return e.err }
 
-// Retryable is true: with the same key the request can be sent again.
+// Retryable returns true: the request can be sent again with the same key.
 func (e *lostAnswerError) Retryable() bool { return true }
 
-// lostAnswer gives err a type where it has none that says what it is, or one
-// that tells of another request than the one that was sent.
+// lostAnswer wraps err in a lostAnswerError, unless err already is the error of a lost answer.
 func lostAnswer(err error) error {
 	if IsRetryable(err) && !isUnreached(err) {
 		return err
@@ -118,7 +116,7 @@ func lostAnswer(err error) error {
 	return &lostAnswerError{err}
 }
 
-// lostBody is a response's body that tells when it ends too early.
+// lostBody is a response's body that returns a lostAnswerError if it ends too early.
 type lostBody struct{ io.ReadCloser }
 
 func (b lostBody) Read(p []byte) (int, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/tooldedup/dedup/tool/runner"
 )
 
-// recorder is a base transport that remembers what it was given.
+// recorder is a base transport that remembers its requests.
 type recorder struct {
 	requests []*http.Request
 	closed   int
@@ -27,7 +27,7 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (r *recorder) CloseIdleConnections() { r.closed++ }
 
-// closing is a body that knows whether it was closed.
+// closing is a body that records whether it was closed.
 type closing struct {
 	io.Reader
 	closed bool
@@ -137,6 +137,6 @@ func TestTransportClosesIdleConnections(t *testing.T) {
 	base := &recorder{}
 	(&http.Client{Transport: &runner.Transport{Base: base}}).CloseIdleConnections()
 	require.Equal(t, 1, base.closed)
-	// One that keeps no connections has nothing to close.
+	// A base without CloseIdleConnections has nothing to close.
 	(&runner.Transport{Base: http.NewFileTransport(http.Dir("."))}).CloseIdleConnections()
 }

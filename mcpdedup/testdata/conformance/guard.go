@@ -1,5 +1,5 @@
-// This file is built together with the everything server of the Go SDK's conformance
-// tests: it serves that server, alone or with dedup in front.
+// This file is built together with the everything server of the Go SDK's conformance tests. It
+// serves that server with or without dedup in front.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// guard puts dedup in front of all tools, if DEDUP_CONFORMANCE says of which database.
+// guard puts dedup in front of all tools, if DEDUP_CONFORMANCE names a database.
 func guard(server *mcp.Server) {
 	text := os.Getenv("DEDUP_CONFORMANCE")
 	if text == "" {
@@ -53,8 +53,9 @@ func guard(server *mcp.Server) {
 	}
 }
 
-// reissue gives every call of a tool a key, as a client does that sends keys, and issues each that has a result again. The
-// server ends where the repeat is answered otherwise: the suite does not find what it finds without dedup then.
+// reissue gives every tool call a key, as clients do that send keys, and repeats each call that has
+// a result. If the repeat has another answer the server exits, and the suite's results then differ
+// from those without dedup.
 func reissue(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		call, ok := req.(*mcp.CallToolRequest)
@@ -80,7 +81,7 @@ func reissue(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// told is what an answer tells but for whether it is a duplicate, which is as given.
+// told returns the text of an answer without its mark as a duplicate, which must be as given.
 func told(result mcp.Result, duplicate bool) string {
 	res := *result.(*mcp.CallToolResult)
 	if res.Meta["duplicate"] != duplicate {
@@ -93,7 +94,7 @@ func told(result mcp.Result, duplicate bool) string {
 	return string(text)
 }
 
-// writeEffect gives every call of a tool an effect in its transaction.
+// writeEffect gives every tool call an effect in its transaction.
 func writeEffect(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if tx, ok := mcpdedup.Tx(ctx); ok && method == "tools/call" {
@@ -119,7 +120,7 @@ func toolNames(ctx context.Context, server *mcp.Server) (names []string) {
 	return names
 }
 
-// serve listens on a free port, writes its URL to stdout and ends with stdin.
+// serve listens on a free port, writes its URL to stdout, and exits when stdin ends.
 func serve(handler http.Handler) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(err)
