@@ -1,23 +1,23 @@
-// Dedupvet finds mistakes in tools that are written with package dedup: those
-// that no test sees, because the tool works until a call is repeated.
+// Dedupvet finds mistakes in tools that use package dedup, which tests miss because the tool works
+// until a call is repeated.
 //
 //	go install github.com/tooldedup/dedup/dedupvet@latest
 //	go vet -vettool=$(which dedupvet) ./...
 //
-// It also runs on its own, as `dedupvet ./...`. Either way -NAME runs one
-// analyzer, -NAME=false leaves one out, and `dedupvet help NAME` explains it. The
-// exit code is 0 where nothing is found; otherwise go vet answers 1 and dedupvet 3.
+// It also runs alone, as `dedupvet ./...`. In both ways -NAME runs one analyzer, -NAME=false skips
+// one, and `dedupvet help NAME` explains it. The exit code is 0 if nothing is found, and otherwise
+// 1 from go vet and 3 from dedupvet.
 //
-// The analyzers of package effects look into effects: functions that are passed where a
-// dedup.Effect is expected, the Run of a tool, the Archive of a sweep, what an external.Tool
-// writes in a transaction, and the functions of the same package that these call. Those of
-// package keys look at the keys of calls, wherever they are made. Both packages can be
-// imported by a program that runs analyzers of others too.
+// The analyzers of package effects check effects: functions that are passed as a dedup.Effect, the
+// Run of a tool, the Archive of a sweep, and the functions of an external.Tool that get a
+// transaction. They also check the functions of the same package that effects call. The analyzers
+// of package keys check the keys of calls, wherever they are made. Other programs that run
+// analyzers can import both packages.
 //
-// A comment `//dedupvet:ignore reason` silences the findings on its line, or on
-// the next one if it stands alone. Without a reason they stay.
+// A comment `//dedupvet:ignore reason` hides the findings on its line, or on the next line if the
+// comment stands alone. Without a reason it has no effect.
 //
-// README.md shows a bad and a good example of each, and what they cannot see.
+// README.md shows a bad and a good example for each analyzer, and its limits.
 package main
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/keys"
 )
 
-// analyzers are all that there are.
+// analyzers are all analyzers.
 var analyzers = slices.Concat(effects.Analyzers, keys.Analyzers)
 
 // multichecker serves `go vet -vettool` too.

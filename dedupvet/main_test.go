@@ -15,7 +15,8 @@ import (
 	"golang.org/x/tools/go/analysis/analysistest"
 )
 
-// Each analyzer finds what its package of test data says, and is silenced by a comment with a reason.
+// Each analyzer finds the mistakes that its test data marks, and a comment with a reason hides
+// them.
 func TestAnalyzers(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.Abs("testdata")
@@ -28,7 +29,7 @@ func TestAnalyzers(t *testing.T) {
 	}
 }
 
-// The library as it is, and tools of each kind of mistake.
+// A program with the real library and one mistake of each kind.
 func TestProof(t *testing.T) {
 	t.Parallel()
 	tool, module := build(t), newModule(t)
@@ -74,8 +75,8 @@ func TestProof(t *testing.T) {
 	})
 }
 
-// Nothing is found in the modules of this repository. Tests are left out: some
-// of them do on purpose what effects must not do.
+// The modules of this repository have no findings. Their tests are skipped: some make these
+// mistakes on purpose.
 func TestOwnTools(t *testing.T) {
 	t.Parallel()
 	tool, root := build(t), root(t)
@@ -99,8 +100,8 @@ func build(t *testing.T) string {
 	return tool
 }
 
-// newModule makes a module of testdata/proof that requires the library of this
-// checkout, with the dependencies that the library has.
+// newModule makes a module of testdata/proof that requires this checkout's library and its
+// dependencies.
 func newModule(t *testing.T) string {
 	t.Helper()
 	dir, root := t.TempDir(), root(t)
@@ -119,7 +120,7 @@ func newModule(t *testing.T) string {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.sum"), sum, 0o600))
 
-	// What is downloaded first is not told among the findings.
+	// Download first, so that its messages are not among the findings.
 	listed := run(t, dir, nil, "go", "list", "-deps", "./...")
 	require.Zero(t, listed.code, listed.output)
 	return dir
@@ -132,7 +133,7 @@ func root(t *testing.T) string {
 	return root
 }
 
-// findings are the names of the files in which each analyzer found something.
+// findings returns the names of the files in which each analyzer found something.
 func findings(t *testing.T, output string) map[string][]string {
 	t.Helper()
 	var text strings.Builder

@@ -81,9 +81,9 @@
 // A body that an outer layer has read cannot be compared, and gets 500. The middleware detects it
 // if a form was parsed, if the body is closed, and if fewer bytes are left than Content-Length. So
 // a layer that decompresses a body sets r.ContentLength to -1. It cannot detect that a layer read a
-// body without Content-Length (chunks, HTTP/2) and did not close it, nor that a layer read the
-// beginning of a body that it replaced. Two requests that differ in that part are then one under
-// the same key.
+// body without Content-Length (chunks, HTTP/2) and did not close it. Nor can it detect that a layer
+// read the beginning of a body that it replaced. Two requests that differ in that part are then one
+// under the same key.
 //
 // # Unsupported answers
 //

@@ -13,7 +13,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// TestCancelledByTheClient: a call that its client cancels is no fault of the server, for every
+// TestCancelledByTheClient: a call that its client cancels is not a fault of the server, for every
 // kind of tool and at every step. A tool that cancels itself is one.
 func TestCancelledByTheClient(t *testing.T) {
 	t.Parallel()

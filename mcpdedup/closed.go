@@ -73,8 +73,8 @@ func (c *closedSearch) keyword(schema any) string {
 	return ""
 }
 
-// keywordOf is keyword for the part of the root that a reference names. Any other reference counts as
-// closed, because its target is unknown.
+// keywordOf is keyword for the part of the root that a reference names. Any other reference counts
+// as closed, because its target is unknown.
 func (c *closedSearch) keywordOf(ref string) string {
 	if slices.Contains(c.refs, ref) {
 		return ""

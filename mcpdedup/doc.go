@@ -32,8 +32,8 @@
 // schema then stays unchanged.
 //
 // A client that cannot make keys may send the number of its model's message in _meta as [MetaTurn].
-// It makes the key if the call has no key, or a key that is null, empty, "null", "None" or the
-// tool's name: clients send these if the model's provider gave no id. The key is then the
+// It makes the key if the call's key is missing, null, empty, "null", "None" or the tool's name:
+// clients send these if the model's provider gave no id. The key is then the
 // [dedup.KeyFromToolCallArgs] of session, turn, tool and arguments, and two equal calls of one
 // message are one call. Without a turn such keys are refused.
 //
@@ -57,7 +57,7 @@
 //
 // # Effects outside the database
 //
-// A call of a [tool.ExternalTool] may have no result yet, or may need an operator to find out its
+// A call of a [tool.ExternalTool] may lack a result, or may need an operator to find out its
 // outcome. So its results are always in an envelope, which the output schema declares:
 //
 //	{"status": "done", "operation": "charge/k1", "result": …, "duplicate": false, "firstAt": …}
@@ -67,7 +67,7 @@
 // The message tells what to do next: a parked call may have taken effect, so do not repeat it with
 // a new key. [AddTools] adds the read-only tool get_operation. It takes an operation and answers in
 // the same envelope; its status can also be pending, refused, expired or unknown. A call that was
-// refused, or whose result is no longer kept, is a tool error, as for other tools.
+// refused, or whose result is not kept any more, is a tool error, as for other tools.
 //
 // # Errors
 //
@@ -78,7 +78,7 @@
 //
 //	code               the call                                          again?
 //	key_required       needs a key and came without one                  with a key
-//	key_invalid        has a key that is no string, names no call, ...   with another key
+//	key_invalid        has a key that is not a string or names no call   with another key
 //	key_reused         has a key that was used with other arguments      with those, or a new key
 //	arguments_invalid  has arguments that do not fit                     with others
 //	in_flight          runs right now; _meta has the time to wait        same key
@@ -88,7 +88,7 @@
 //	unavailable        met a busy or unreachable database                same key
 //	timeout            ended, or was cancelled, without an answer        same key
 //	blocked            may have happened without a record                no
-//	unidentified       has no scope: Options.Scope returned none         no
+//	unidentified       lacks a scope: Options.Scope gave none            no
 //	failed             failed for a reason that clients do not see       perhaps
 //
 // This package's texts never quote an argument's value, SQL or details of the server. A tool writes

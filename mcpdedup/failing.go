@@ -95,8 +95,8 @@ func (o *offered) failureOf(ctx context.Context, key string, err error) failure 
 	return f
 }
 
-// cancelled reports whether a call failed because its client cancelled it or left. That is no fault
-// of the server. A call that may have been committed does not count: OnError must get it.
+// cancelled reports whether a call failed because its client cancelled it or left. That is not the
+// server's fault. A call that may have been committed does not count: OnError must get it.
 func cancelled(ctx context.Context, err error) bool {
 	return errors.Is(ctx.Err(), context.Canceled) && errors.Is(err, context.Canceled) &&
 		!errors.Is(err, dedup.ErrOutcomeUnknown) && !errors.Is(err, dedup.ErrBroken)

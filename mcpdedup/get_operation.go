@@ -81,7 +81,7 @@ func (o *operations) invocation(ctx context.Context, req *mcp.CallToolRequest) (
 // describe returns the answer for a status.
 func (o *operations) describe(inv tool.Invocation, found external.Status) *operation {
 	op, state := &operation{Operation: operationOf(inv.Tool, inv.Key)}, door.StateOf(found)
-	if state == door.StateBroken { // an operator has to look what it did
+	if state == door.StateBroken { // an operator has to find out
 		state = door.StateParked
 	}
 	op.setState(state, o.opts, "ask again")

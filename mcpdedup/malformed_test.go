@@ -17,8 +17,8 @@ import (
 
 type request struct{ name, body string }
 
-// malformed are requests with one fault each. A body is that of a call of book, unless it begins
-// with "raw:". testdata/malformed.golden has the answers and documents them.
+// malformed are requests with one fault each. A body is for a call of book, unless it begins with
+// "raw:". testdata/malformed.golden has the answers and documents them.
 var malformed = []request{
 	// Keys.
 	{"no key", `{"guest":"Ada","card":"canary"}`},

@@ -33,9 +33,10 @@ import (
 // result of a key answers all its calls.
 //
 // The list of tools shows the argument for the key and the hints of the class. A tool cannot be
-// listed if it has an argument of that name, or if its schema refuses additional arguments, for
-// instance by maxProperties or a closed part of an allOf. Then name one of the tool's arguments as
-// Policy.KeyArgument, or set Options.KeysInMeta and let clients send keys in _meta.
+// listed if it has an argument of that name. Nor can a tool whose schema refuses additional
+// arguments, for instance by maxProperties or a closed part of an allOf. Then name one of the
+// tool's arguments as Policy.KeyArgument, or set Options.KeysInMeta and let clients send keys in
+// _meta.
 //
 // Name every tool, also those that only read. Any other tool is not listed and cannot be called,
 // and OnError is told each time the list leaves it out. Middleware uses the options Scope,

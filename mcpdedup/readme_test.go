@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReadme: the README's code is that of the example, which runs, and is short.
+// TestReadme: the README's code is the example's, which runs, and is short.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")

@@ -11,8 +11,8 @@ import (
 	"github.com/tooldedup/dedup/mcpdedup"
 )
 
-// A call whose COMMIT lost its reply finds its own record. It is no duplicate: its effect was made
-// now.
+// A call whose COMMIT lost its reply finds its own record. It is not a duplicate: its effect was
+// made now.
 func TestRecoveredIsNoDuplicate(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)

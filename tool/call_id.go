@@ -11,14 +11,14 @@ import (
 // runByID makes a call whose key comes from its id, or from its arguments if the id names no call.
 //
 // Different calls of one message can share an id. The first of them to be recorded has the id's
-// key. The key of any other is made of the id and the arguments. Calls with equal ids and equal
+// key. The key of any other combines the id and the arguments. Calls with equal ids and equal
 // arguments are one call.
 //
 // The message alone cannot show that an id is shared: a part of it, with the id in it once, may be
 // delivered again. So every call with a usable id tries the id's key first. If that key has another
-// call's record, the call uses the key of its arguments, provided that the message shows the id
-// twice or that key has a record already. Otherwise the call stays refused: arguments that changed
-// on the way must not run again.
+// call's record, the call may use the key of its arguments. It does if the message shows that the
+// id is shared, or if the key of the arguments has a record already. Otherwise the call stays
+// refused: arguments that changed on the way must not run again.
 func (r *Registry) runByID(ctx context.Context, c *call) (_ Answer, err error) {
 	if c.id() == "" {
 		if c.inv.Turn == 0 && !c.inMessage {

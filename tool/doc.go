@@ -45,10 +45,10 @@
 // Invocation.Key, and its session, turn and id. A Write without any of them is refused with
 // [dedup.ErrInvalid].
 //
-// A usable id makes the key ([dedup.KeyFromToolCall]). The arguments, without those tagged ignore
-// or redact, make the key ([dedup.KeyFromToolCallArgs]) if the id is empty, "null", "None" or the
-// tool's name, or if another call of the message has the id. Calls of one tool with the same usable
-// id and the same arguments are one call.
+// A usable id makes the key ([dedup.KeyFromToolCall]). The arguments make the key
+// ([dedup.KeyFromToolCallArgs]) if the id is empty, "null", "None" or the tool's name, or if
+// another call of the message has the id. Arguments tagged ignore or redact are not part of it.
+// Calls of one tool with the same usable id and the same arguments are one call.
 //
 // Only [Registry.InvokeAll] sees that calls of one message share an id, or are equal without an id.
 // With Invoke, a call whose id belongs to another call is refused with [dedup.ErrKeyReused], and
@@ -62,8 +62,8 @@
 //	error                  returned by     meaning
 //	*RegistrationError     Add             tools that cannot be registered, and every reason
 //	*ArgumentError         Invoke          the arguments do not fit, and which
-//	*dedup.InvalidError    Invoke, Status  there is no tool of that name (Field is "Tool"), or a ReadOnly one tried to write
-//	*external.ParkedError  Invoke          an ExternalTool's call may have taken effect, and a person has to find out
+//	*dedup.InvalidError    Invoke, Status  the tool is unknown (Field is "Tool"), or a ReadOnly one tried to write
+//	*external.ParkedError  Invoke          an ExternalTool's call possibly took effect, and an operator must find out
 //
 // [dedup.ErrInFlight] from an ExternalTool means that the operation goes on in the background; the
 // same call, made again, returns its answer. Invoke also returns the errors of [dedup.Do] and of

@@ -53,7 +53,7 @@ type ArgumentError struct {
 	// if all the arguments are wrong. An unknown name is the caller's text: it is cut to length,
 	// and quoted if it does not print.
 	Field string
-	// Reason says what is wrong, and never quotes a value.
+	// Reason is the fault. It never quotes a value.
 	Reason string
 	// Type is the Go type that cannot hold the argument. It is empty if something else is wrong.
 	Type string

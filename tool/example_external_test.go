@@ -23,7 +23,7 @@ type Payment struct {
 }
 
 // Two providers take a payment, and both answers are lost. One provider keeps keys and gets the
-// same key again. The other has no means to tell whether it was paid, so its operation is parked.
+// same key again. The other cannot tell whether it was paid, so its operation is parked.
 func ExampleExternalTool() {
 	ctx := context.Background()
 	d, done := exampleDeduper()

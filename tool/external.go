@@ -11,20 +11,20 @@ import (
 )
 
 // ExternalTool is a tool whose effect is outside the database: a payment, a mail, a ticket
-// elsewhere. Package external runs it; its guarantee depends on what the provider offers. The
-// registry needs Options.External.
+// elsewhere. Package external runs it; its guarantee depends on the provider's. The registry needs
+// Options.External.
 //
 // The tags of In mean the same as for a [Tool], but Add refuses redact: the input is stored until
 // the answer is certain. Pass a reference to the secret.
 type ExternalTool[In, Out any] struct {
-	// Tool performs the effect and says what the provider offers. Its Name is the tool's, by the
-	// rules of [Tool].
+	// Tool performs the effect and declares the provider's guarantees. Its Name is the tool's, by
+	// the rules of [Tool].
 	external.Tool[In, Out]
 
 	// RecordedAs is the tool's name before it was renamed: see [Tool]. Options.External has the
 	// tool under this name. Default: Name.
 	RecordedAs string
-	// Description tells a model what the tool does and when to use it.
+	// Description tells a model the tool's purpose and when to use it.
 	Description string
 	// Class is External, or Destructive if the effect cannot be undone; MCP clients are told so.
 	// Default: External.
@@ -85,7 +85,7 @@ func (r *Registry) externalProblems(t *definition, known []Problem) (found []Pro
 
 // Status reports the state of the call that Scope, Tool and Key of inv name. It runs nothing. Only
 // calls of ExternalTools have an Operation. The error is a *[dedup.InvalidError] with Field "Tool"
-// if there is no such tool, or the database's.
+// if the tool is unknown, or the database's.
 func (r *Registry) Status(ctx context.Context, inv Invocation) (status external.Status, err error) {
 	t := r.find(inv.Tool)
 	switch {

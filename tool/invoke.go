@@ -26,7 +26,7 @@ type Invocation struct {
 	// Session, Turn and CallID locate the call in a conversation: see [dedup.KeyFromToolCall]. They
 	// make the key if the call has no other. CallID is the id as the provider sent it. If the id
 	// cannot name a call ([dedup.UsableToolCallID]), the arguments make the key, and Turn must
-	// count from 1: with Turn 0 there is no key, unless InvokeAll gets the whole message.
+	// count from 1: with Turn 0 they make none, unless InvokeAll gets the whole message.
 	Session string
 	Turn    int
 	CallID  string
@@ -47,7 +47,7 @@ type Invocation struct {
 }
 
 // InvocationOf returns the call that a tool's Run with ctx serves. Its Key is the key of the call's
-// record, empty if the call has no record, and its Tool is the tool's Name. Scope, Session, Turn
+// record, empty for a call without a record, and its Tool is the tool's Name. Scope, Session, Turn
 // and CallID are as the door received them. A handler behind the middleware of package httpdedup or
 // mcpdedup has an Invocation too.
 //
@@ -66,7 +66,7 @@ type Answer struct {
 	Key string
 	// Replayed reports that the result came from the record. FirstAt is when the record was
 	// written, by the database's clock, and ExpiresAt is the end of its replay. The times are zero
-	// if there is no record.
+	// without a record.
 	Replayed           bool
 	FirstAt, ExpiresAt time.Time
 	// Recovered reports that the reply to this call's own COMMIT was lost and its record was found.

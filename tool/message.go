@@ -18,7 +18,7 @@ type InvokeResult struct {
 // returns a result for each. If a call fails, the next ones are still made.
 //
 // The whole message shows facts that a single call cannot: two calls have one id and different
-// arguments, or two calls are equal and have no usable id. Each of them is then a call of its own.
+// arguments, or two calls are equal without a usable id. Each of them is then a call of its own.
 // Two calls of one tool with the same usable id and the same arguments are one call, which a stream
 // emitted twice.
 //
@@ -67,7 +67,7 @@ func (m *Message) Invoke(ctx context.Context, i int) (Answer, error) {
 	return m.r.make(ctx, &c)
 }
 
-// siblings is what a call's message shows about the call.
+// siblings has the facts about a call that its message shows.
 type siblings struct {
 	inMessage bool
 	// shared: another call of the tool in the message has the same id and other arguments.

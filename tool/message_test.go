@@ -228,7 +228,7 @@ func TestCallsThatAreEmittedTwice(t *testing.T) {
 		require.Equal(t, effects, b.count(t, "tickets"), name)
 		require.Len(t, distinct, 1+strings.Count(name, "Other")+strings.Count(name, "Shared"), name)
 	}
-	// A repeat with other arguments is no shared id, however often it comes.
+	// A repeat with other arguments does not make an id shared, however often it comes.
 	c.Scope = "changed"
 	b.invoke(t, c)
 	other.Scope = c.Scope

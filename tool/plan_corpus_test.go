@@ -64,8 +64,8 @@ type (
 		B    bool        `json:"b,omitempty,string"`
 		N    json.Number `json:"n,string"`
 		Up   uintptr     `json:"up,string"`
-		List []int       `json:"list,string"` //nolint:staticcheck // the option has no meaning here
-		PP   **int       `json:"pp,string"`   //nolint:staticcheck // the option has no meaning here
+		List []int       `json:"list,string"` //nolint:staticcheck // the option is ignored here
+		PP   **int       `json:"pp,string"`   //nolint:staticcheck // the option is ignored here
 	}
 	nastyShadows struct {
 		NastyPlain

@@ -26,7 +26,7 @@ func (i Info) OutputSchema() (json.RawMessage, error) {
 }
 
 // schema writes the schema from the plan that decode uses, so the two always agree.
-// google/jsonschema-go was not used: it has no schema for a type that contains itself, and
+// google/jsonschema-go was not used: it lacks a schema for a type that contains itself, and
 // disagrees with encoding/json on null and numbers.
 func (p *planner) schema(path string, t reflect.Type) (json.RawMessage, error) {
 	text := p.describe(p.root(path, t), "")

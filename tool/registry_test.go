@@ -90,7 +90,7 @@ func TestRegistrationProblems(t *testing.T) {
 		}](), "In.x", "not exported"},
 		"TagOnDash": {of[struct {
 			X int `json:"-" dedup:"redact"`
-		}](), "In.X", "no argument"},
+		}](), "In.X", "is not an argument"},
 		"TagOnEmbedded": {of[struct {
 			base `dedup:"ignore"`
 		}](), "In.base", "is embedded"},

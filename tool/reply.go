@@ -8,7 +8,7 @@ import (
 )
 
 // Reply returns the text for the model that made a call: its result, or an error that no retry
-// changes, in the words of package mcpdedup. isError reports that the call has no result.
+// changes, in the words of package mcpdedup. isError is true for a call without a result.
 //
 // Any other error is returned: a lost reply to COMMIT, a twin in flight, an outage, a tool's own
 // error that is not [dedup.Final], and misuse by the program. Do not show it to the model: a model

@@ -112,7 +112,7 @@ func TestKeyIsNotNull(t *testing.T) {
 	b.invoke(t, call("t", "", `{"ref":"1"}`))
 }
 
-// secretive reads its own JSON, so that its tags have no effect.
+// secretive reads its own JSON, so that its tags are ignored.
 type secretive struct {
 	Number string `dedup:"redact"`
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// Tool is a function on a transaction, with what a registry needs to guard its calls. In is a
-// struct. Out is any type that encoding/json encodes.
+// Tool is a function on a transaction, with the facts that a registry needs to guard its calls. In
+// is a struct. Out is any type that encoding/json encodes.
 type Tool[In, Out any] struct {
 	// Name is the tool's stable name: 1 to 128 ASCII letters, digits and "_-./", as models and MCP
 	// accept them. Records are found by it: set RecordedAs when you rename the tool.
@@ -26,7 +26,7 @@ type Tool[In, Out any] struct {
 	// run. The registry accepts calls by this name too. Logs, metrics and the console show it. Its
 	// form is that of Name. Default: Name.
 	RecordedAs string
-	// Description tells a model what the tool does and when to use it.
+	// Description tells a model the tool's purpose and when to use it.
 	Description string
 	// Class says what running the tool again does. Required.
 	Class Class

@@ -12,8 +12,8 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// checkAfter looks for rows that a function inserts when a call has been answered, also with a
-// replay: then they are inserted once more. What looks whether it is one knows that.
+// checkAfter reports INSERTs that run after a call was answered: a replay repeats them. A function
+// that reads Replayed or Recovered is skipped.
 func checkAfter(pass *analysis.Pass, fn *ssa.Function) {
 	var calls []*ssa.Call
 	for in := range code.Instructions(fn) {
@@ -35,7 +35,7 @@ func checkAfter(pass *analysis.Pass, fn *ssa.Function) {
 	}
 }
 
-// isAfter reports whether a call is only come to by way of another.
+// isAfter reports whether call runs only after done.
 func isAfter(call, done *ssa.Call) bool {
 	if call.Block() != done.Block() {
 		return done.Block().Dominates(call.Block())
@@ -45,8 +45,8 @@ func isAfter(call, done *ssa.Call) bool {
 
 var insert, onConflict = regexp.MustCompile(`(?is)^\s*INSERT\b`), regexp.MustCompile(`(?i)\bON\s+CONFLICT\b`)
 
-// inserts reports whether a call sends an INSERT, by a connection of its own, that nothing keeps
-// from being made twice.
+// inserts reports whether a call sends an INSERT without ON CONFLICT on a connection outside the
+// effect's transaction.
 func inserts(call *ssa.CallCommon) bool {
 	fn, on := code.Callee(call), code.Receiver(call)
 	if fn == nil || on == nil || !api.IsStatement(fn) || !api.IsForeign(on.Type()) {

@@ -10,11 +10,12 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// bound reports whether a value of database/sql or of an ORM works on the effect's transaction:
-// it is what package sqldedup has handed out, or made of it. In an effect of sqldedup.DoTx it is
-// what that was given, or made of the same. What is made of something that is reported where
-// that is used counts too.
-// seen are the values that are looked at already.
+// bound reports whether a value of database/sql or of an ORM works on the effect's transaction. It
+// does if it comes from package sqldedup or was made from such a value. In an effect of
+// sqldedup.DoTx it also does if it was made from the caller's transaction. A value that was made
+// from one that is reported elsewhere counts as bound.
+//
+// seen are the values that were looked at before.
 func (r *region) bound(v ssa.Value, seen map[ssa.Value]bool) bool {
 	if seen == nil {
 		seen = make(map[ssa.Value]bool)
@@ -30,10 +31,10 @@ func (r *region) bound(v ssa.Value, seen map[ssa.Value]bool) bool {
 	switch v := v.(type) {
 	case *ssa.Parameter:
 		switch {
-		case !r.holds(v.Parent()): // around an effect of DoTx
+		case !r.holds(v.Parent()): // outside the effect of DoTx
 			return false
 		case r.effect && v.Parent() == r.fn && isReceiver(v):
-			return r.callers != nil // it may have the caller's transaction
+			return r.callers != nil // the receiver may hold the caller's transaction
 		case api.IsPool(v.Type()):
 			return false
 		case api.IsForeign(v.Type()) || isReceiver(v) || code.IsFunction(v.Type()):
@@ -62,10 +63,10 @@ func (r *region) bound(v ssa.Value, seen map[ssa.Value]bool) bool {
 			break
 		}
 		if v.Call.StaticCallee() == nil && !v.Call.IsInvoke() && len(v.Call.Args) > 0 {
-			return true // nobody knows what it makes of them
+			return true // a call through a variable, which may make anything of its arguments
 		}
 		if on != nil && api.IsForeign(on.Type()) && api.IsStatement(fn) || slices.ContainsFunc(code.Args(&v.Call), func(arg ssa.Value) bool { return api.IsForeign(arg.Type()) }) {
-			return true // it is, or that is reported
+			return true // bound, or reported at this call
 		}
 	}
 	for _, f := range append(from, connPools(v)...) {
@@ -76,8 +77,8 @@ func (r *region) bound(v ssa.Value, seen map[ssa.Value]bool) bool {
 	return false
 }
 
-// isGiven reports whether a parameter is the handle of an effect: all that call the function in
-// effects give it what is bound.
+// isGiven reports whether a parameter holds the handle of an effect: every call of the function in
+// an effect passes a bound value.
 func (r *region) isGiven(v *ssa.Parameter, seen map[ssa.Value]bool) bool {
 	i, known := slices.Index(v.Parent().Params, v), false
 	for _, call := range r.code.Callers(v.Parent()) {
@@ -93,8 +94,8 @@ func (r *region) isGiven(v *ssa.Parameter, seen map[ssa.Value]bool) bool {
 	return known || !isReceiver(v) || holdsTx(v.Type())
 }
 
-// around reports whether something holds of a region that a literal which an effect calls stands
-// in.
+// around reports whether holds is true for a region around the literal that r is. Only literals
+// that an effect calls have such regions.
 func (r *region) around(holds func(*region) bool) bool {
 	for _, other := range r.regions {
 		if !r.effect && other.holds(r.fn.Parent()) && holds(other) {
@@ -104,7 +105,7 @@ func (r *region) around(holds func(*region) bool) bool {
 	return false
 }
 
-// isDatabase reports whether t begins transactions and is none.
+// isDatabase reports whether t begins transactions and is not a transaction.
 func isDatabase(t types.Type) bool {
 	return api.IsForeign(t) && !api.IsSQLTx(t)
 }
@@ -117,7 +118,7 @@ func ofReceiver(v ssa.Value) bool {
 	return ok && isReceiver(param)
 }
 
-// connPools are what a session of gorm is put on: the values of session.Statement.ConnPool.
+// connPools returns the values that are assigned to session.Statement.ConnPool of a gorm session.
 func connPools(session ssa.Value) (pools []ssa.Value) {
 	for _, use := range code.Uses(session) {
 		switch use := use.(type) {
@@ -139,8 +140,8 @@ func connPools(session ssa.Value) (pools []ssa.Value) {
 	return pools
 }
 
-// addCallersTx notes of the effects of a sqldedup.DoTx where its transaction comes from: the
-// values and fields that hold it, in whatever form.
+// addCallersTx records, for the effects of a sqldedup.DoTx, the origin of its transaction: all
+// values and fields that hold it in any form.
 func (f *finder) addCallersTx(call *ssa.CallCommon) {
 	args := code.Args(call)
 	const tx, effect = 2, 4
@@ -156,7 +157,7 @@ func (f *finder) addCallersTx(call *ssa.CallCommon) {
 				follow(given)
 			}
 		}
-		if call, ok := v.(*ssa.Call); ok { // a wrapper that the caller's function has made of it
+		if call, ok := v.(*ssa.Call); ok { // a wrapper that a function of the caller made of the transaction
 			for _, arg := range code.Args(&call.Call) {
 				follow(unconverted(arg))
 			}
@@ -170,7 +171,7 @@ func (f *finder) addCallersTx(call *ssa.CallCommon) {
 			follow(from)
 		}
 		if _, field, _ := code.Field(v); field != nil && holds(field.Type()) && len(found) == known {
-			found[field] = true // of something that is no handle
+			found[field] = true // a field of a struct that is not a handle
 		}
 	}
 	follow(args[tx])

@@ -1,5 +1,5 @@
-// Package effects has the analyzers that look into effects: the functions that are handed to
-// dedup with a transaction to write through, and the functions of the package that these call.
+// Package effects has the analyzers of effects: the functions that dedup calls with a transaction
+// to write through, and the functions of the package that these call.
 package effects
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// Analyzers are those of this package.
+// Analyzers are the analyzers of this package.
 var Analyzers = []*analysis.Analyzer{writes, goroutine, outside}
 
-// regions makes the []*region of a package.
+// regions computes the []*region of a package.
 var regions = &analysis.Analyzer{
 	Name:       "dedupeffects",
 	Doc:        "find the code that runs inside effects, for the analyzers of dedupvet",
@@ -33,7 +33,7 @@ var regions = &analysis.Analyzer{
 	},
 }
 
-// inEffects is what an analyzer does that checks the calls in effects.
+// inEffects returns the run function of an analyzer that checks the calls in effects.
 func inEffects(check func(pass *analysis.Pass, r *region, call ssa.CallInstruction)) func(*analysis.Pass) {
 	return func(pass *analysis.Pass) {
 		for _, r := range pass.ResultOf[regions].([]*region) {
@@ -47,20 +47,20 @@ func inEffects(check func(pass *analysis.Pass, r *region, call ssa.CallInstructi
 // region is a function that runs inside an effect.
 type region struct {
 	fn *ssa.Function
-	// effect says that it is handed to dedup itself. Else an effect calls it.
+	// effect is true if dedup calls the function, and false if an effect does.
 	effect bool
-	// readOnly says that only tools of class tool.ReadOnly run it.
+	// readOnly is true if only tools of class tool.ReadOnly run the function.
 	readOnly bool
 
-	// callers is where the transaction comes from that sqldedup.DoTx is given, nil for other
-	// effects.
+	// callers has the values and fields that hold the transaction of a sqldedup.DoTx. It is nil for
+	// other effects.
 	callers map[any]bool
 
 	code    *code.Code
-	regions map[*ssa.Function]*region // of the package
+	regions map[*ssa.Function]*region // all regions of the package
 }
 
-// where says in a message what code this is.
+// where describes the region in a message.
 func (r *region) where() string {
 	if r.effect || r.fn.Parent() != nil {
 		return "in an effect"
@@ -68,8 +68,7 @@ func (r *region) where() string {
 	return "in " + r.fn.Name() + ", which an effect calls"
 }
 
-// calls are those of the region. A function literal that is an effect itself is a region of its
-// own and left out.
+// calls returns the calls in the region. It skips function literals that are regions of their own.
 func (r *region) calls() iter.Seq[ssa.CallInstruction] {
 	return func(yield func(ssa.CallInstruction) bool) { r.within(r.fn, yield) }
 }
@@ -93,7 +92,8 @@ func (r *region) within(fn *ssa.Function, yield func(ssa.CallInstruction) bool) 
 	return true
 }
 
-// unguarded returns where a handler goes that is not behind the door: there is no transaction.
+// unguarded returns the blocks that run if there is no transaction, because the handler is not
+// behind the door.
 func unguarded(fn *ssa.Function) (blocks []*ssa.BasicBlock) {
 	for _, b := range fn.Blocks {
 		branch, ok := b.Instrs[len(b.Instrs)-1].(*ssa.If)
@@ -111,7 +111,7 @@ func unguarded(fn *ssa.Function) (blocks []*ssa.BasicBlock) {
 	return blocks
 }
 
-// holds reports whether a function is the region's or a literal in it.
+// holds reports whether fn is the region's function or a literal in it.
 func (r *region) holds(fn *ssa.Function) bool {
 	for fn != nil && fn != r.fn {
 		fn = fn.Parent()

@@ -16,14 +16,15 @@ type finder struct {
 	code    *code.Code
 	regions map[*ssa.Function]*region
 	found   []*region
-	queue   []*region // of which the calls are to be followed
+	queue   []*region // regions whose calls are not followed yet
 }
 
-// findEffects looks at every conversion to dedup.Effect, at what packages dedup, tool and external
-// are given to call with a transaction, such as the Run of a tool, the Archive of a sweep, and the
-// Finish of an external tool, and at what packages sqldedup and gormdedup are given to call. The
-// Perform of an external tool has no transaction, and is no effect. A handler behind httpdedup or
-// mcpdedup is an effect if it asks for its transaction.
+// findEffects finds the effects in a function. Conversions to dedup.Effect are effects. So are
+// functions with a transaction parameter that are passed to packages dedup, tool and external: the
+// Run of a tool, the Archive of a sweep, the Finish of an external tool. Functions that are passed
+// to packages sqldedup and gormdedup are effects too. The Perform of an external tool has no
+// transaction and is not an effect. A handler behind httpdedup or mcpdedup is an effect if it asks
+// for its transaction.
 func (f *finder) findEffects(fn *ssa.Function) {
 	for in := range code.Instructions(fn) {
 		switch in := in.(type) {
@@ -54,8 +55,8 @@ func (f *finder) findEffects(fn *ssa.Function) {
 	}
 }
 
-// addHandler adds a function that asks one of the doors for its transaction, or those that have
-// it from that one.
+// addHandler adds a function that asks a door for its transaction, or, if it returns the
+// transaction, its callers.
 func (f *finder) addHandler(fn *ssa.Function) {
 	f.add(fn, true, false)
 	for result := range fn.Signature.Results().Variables() {
@@ -72,11 +73,10 @@ func (f *finder) isDedup(p *types.Package) bool {
 	return p != nil && p != f.pkg && (p.Path() == api.Dedup || p.Path() == api.Tool || p.Path() == api.External || isSQL(p))
 }
 
-// isSQL reports whether a package is one that hands out transactions of database/sql.
+// isSQL reports whether a package passes transactions of database/sql to effects.
 func isSQL(p *types.Package) bool { return p.Path() == api.SQLDedup || p.Path() == api.Gorm }
 
-// isReadOnly reports whether a function is put into a tool that says that it changes
-// nothing.
+// isReadOnly reports whether a function is assigned to a tool whose Class is ReadOnly.
 func isReadOnly(run *ssa.Store) bool {
 	_, _, tool := code.Field(run.Addr)
 	for other := range code.Instructions(run.Parent()) {
@@ -95,8 +95,7 @@ func isReadOnly(run *ssa.Store) bool {
 	return false
 }
 
-// findHelpers follows the calls from effects to functions of this package, and
-// from these on.
+// findHelpers follows the calls from effects to functions of this package, and further from these.
 func (f *finder) findHelpers() {
 	for len(f.queue) > 0 {
 		r := f.queue[0]
@@ -104,7 +103,7 @@ func (f *finder) findHelpers() {
 		for call := range r.calls() {
 			values := []ssa.Value{call.Common().Value}
 			if param, ok := values[0].(*ssa.Parameter); ok && param.Parent() == r.fn {
-				continue // found where it is given
+				continue // added for the argument
 			}
 			if len(f.code.Functions(values[0])) > 0 {
 				values = append(values, call.Common().Args...)
@@ -134,7 +133,7 @@ func (f *finder) addAll(v ssa.Value, effect, readOnly bool) {
 
 func (f *finder) add(fn *ssa.Function, effect, readOnly bool) {
 	if r := f.regions[fn]; r != nil {
-		if r.readOnly && !readOnly { // and so is what it calls
+		if r.readOnly && !readOnly { // and the functions that it calls
 			r.readOnly = false
 			f.queue = append(f.queue, r)
 		}

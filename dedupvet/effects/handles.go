@@ -9,14 +9,14 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// outside reports whether a value was there before the region began: a captured
-// variable, a field of one, or something that was assigned from these.
-func (r *region) outside(v ssa.Value) bool {
+// predates reports whether a value existed before the region began: a captured variable, a field of
+// one, or a value assigned from these.
+func (r *region) predates(v ssa.Value) bool {
 	return code.Search(v, func(v ssa.Value) (found bool, from []ssa.Value) {
 		switch v := v.(type) {
 		case *ssa.Global:
 			return true, nil
-		case *ssa.Parameter: // dedup does not hand over the receiver of an effect
+		case *ssa.Parameter: // dedup does not pass the receiver of an effect
 			return r.effect && v.Parent() == r.fn && isReceiver(v), nil
 		case *ssa.Call:
 			if fn := code.Callee(&v.Call); fn != nil && fn.Name() == "Conn" {
@@ -31,8 +31,8 @@ func (r *region) outside(v ssa.Value) bool {
 	})
 }
 
-// handle reports whether a value works on the effect's transaction: it is the
-// transaction itself, or holds something got from it.
+// handle reports whether a value works on the effect's transaction: it is the transaction, or was
+// made from it.
 func (r *region) handle(v ssa.Value) bool {
 	return code.Search(v, func(v ssa.Value) (found bool, from []ssa.Value) {
 		if !mayHold(v) {
@@ -57,19 +57,18 @@ func (r *region) handle(v ssa.Value) bool {
 	})
 }
 
-// mayHold reports whether a value is of a type that holds handles, or the address of
-// one. What a literal captures has no type.
+// mayHold reports whether a value's type can hold a handle, or the address of one. A closure's type
+// does not show its captured variables, so it always may.
 func mayHold(v ssa.Value) bool {
 	switch v.(type) {
-	case *ssa.MakeClosure, *ssa.Call: // of which an Extract is looked at
+	case *ssa.MakeClosure, *ssa.Call: // the type of a call is its Extract's
 		return true
 	}
 	t := v.Type()
 	return api.HoldsHandle(t) || api.HoldsHandle(api.Elem(t)) || code.IsFunction(api.Elem(t))
 }
 
-// holdsTx reports whether a receiver carries a transaction. A service that holds
-// unbound queries does not.
+// holdsTx reports whether a receiver holds a transaction. A service with unbound queries does not.
 func holdsTx(t types.Type) bool {
 	s, ok := api.Elem(t).Underlying().(*types.Struct)
 	if !ok {

@@ -12,12 +12,12 @@ import (
 
 var outside = code.NewAnalyzer("effectoutside", `report requests, commands and pauses inside effects
 
-An effect may be run more than once, and all runs but one are rolled back: a
-request or a command of a run stays. And as long as it takes, the effect holds a
-transaction, a connection and its identity. Do it before or after, or write down
-in the effect that it is to be done and do it when that is committed.
+An effect may run more than once, and all runs but one are rolled back: the
+request or the command of such a run is not undone. Meanwhile the effect holds a
+transaction, a connection and its identity. Do it before or after, or record in
+the effect that it is to be done and do it after the commit.
 
-A tool of class tool.ReadOnly may make requests: nothing of it is rolled back.`,
+A tool of class tool.ReadOnly may make requests: there is nothing to roll back.`,
 	inEffects(func(pass *analysis.Pass, r *region, call ssa.CallInstruction) {
 		switch fn := code.Callee(call.Common()); {
 		case fn == nil:
@@ -30,7 +30,7 @@ A tool of class tool.ReadOnly may make requests: nothing of it is rolled back.`,
 
 func waits(fn *types.Func) bool { return api.IsFunc(fn, "time", "Sleep", "After", "Tick") }
 
-// leaves reports whether fn talks to somebody else than the database.
+// leaves reports whether fn sends something to anything but the database.
 func leaves(fn *types.Func) bool {
 	return api.IsFunc(fn, "net/http", "Get", "Head", "Post", "PostForm") ||
 		api.IsMethod(fn, "net/http", "Client", "Do", "Get", "Head", "Post", "PostForm") ||
@@ -49,8 +49,7 @@ func leaves(fn *types.Func) bool {
 		callsGRPC(fn)
 }
 
-// callsGRPC reports whether fn is a method of a generated client: these, and no
-// others, end in call options.
+// callsGRPC reports whether fn is a method of a generated client. Only these end in call options.
 func callsGRPC(fn *types.Func) bool {
 	sig := fn.Signature()
 	if sig.Recv() == nil || !sig.Variadic() {

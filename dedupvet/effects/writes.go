@@ -15,10 +15,9 @@ var writes = code.NewAnalyzer("effectwrites", `report statements of effects that
 
 What an effect writes through a pool, a connection or another transaction is not
 committed together with the record of its answer: it stays when the effect is
-rolled back, and is repeated with each run. So everything goes through the pgx.Tx
-that the effect is handed, a savepoint begun from it, or queries bound to it
-with WithTx. An INSERT that stands behind a call is made
-again with every repeat of it.`, func(pass *analysis.Pass) {
+rolled back, and is repeated with each run. Write through the pgx.Tx that the
+effect gets, a savepoint begun from it, or queries bound to it with WithTx. An
+INSERT after a call is repeated with every repeat of the call.`, func(pass *analysis.Pass) {
 	inEffects(checkWrites)(pass)
 	for _, fn := range code.Of(pass).Funcs {
 		checkAfter(pass, fn)
@@ -48,8 +47,8 @@ func checkWrites(pass *analysis.Pass, r *region, in ssa.CallInstruction) {
 	}
 }
 
-// bypasses reports whether x, which runs statements, works on something else than
-// the transaction of the region. A connection must be got from that.
+// bypasses reports whether x, which runs statements, works on anything but the region's
+// transaction. A connection must come from that transaction.
 func (r *region) bypasses(x ssa.Value) bool {
 	if api.IsForeign(x.Type()) {
 		return r.isForeign(x)
@@ -57,16 +56,16 @@ func (r *region) bypasses(x ssa.Value) bool {
 	return r.isOutside(x) || api.IsConn(x.Type()) && !r.handle(x)
 }
 
-// isForeign reports whether x is a database or a transaction of its own.
+// isForeign reports whether x is a database or another transaction.
 func (r *region) isForeign(x ssa.Value) bool {
 	return api.IsPool(x.Type()) || api.IsForeign(x.Type()) && !r.bound(x, nil)
 }
 
-// isOutside reports whether x was there before, and is not of the caller's transaction.
-func (r *region) isOutside(x ssa.Value) bool { return r.outside(x) && !r.bound(x, nil) }
+// isOutside reports whether x existed before the region and is not the caller's transaction.
+func (r *region) isOutside(x ssa.Value) bool { return r.predates(x) && !r.bound(x, nil) }
 
-// handsOver is the type of the i-th argument if that gives a function that is not
-// looked into, or only knows an interface, something to bypass the transaction with.
+// handsOver returns the type of the ith argument if it lets the called function bypass the
+// transaction. The function's code is not analyzed, or its parameter is an interface.
 func (r *region) handsOver(call *ssa.CallCommon, i int) types.Type {
 	if _, isBuiltin := call.Value.(*ssa.Builtin); isBuiltin {
 		return nil
@@ -77,18 +76,18 @@ func (r *region) handsOver(call *ssa.CallCommon, i int) types.Type {
 	case isInterface && param.Underlying().(*types.Interface).Empty():
 	case r.isForeign(arg):
 		lookedInto := len(r.code.Functions(call.Value)) > 0 && !isInterface
-		keeps := api.IsFunc(code.Callee(call), api.Dedup, "New") // which sends nothing
+		keeps := api.IsFunc(code.Callee(call), api.Dedup, "New") // dedup.New sends nothing
 		if !lookedInto && !keeps && !r.handsOverTx(call) {
 			return t
 		}
-	case api.IsTx(t) && r.outside(arg):
+	case api.IsTx(t) && r.predates(arg):
 		return t
 	}
 	return nil
 }
 
-// handsOverTx reports whether a call gets the effect's transaction too, on which it may put what
-// it is given.
+// handsOverTx reports whether a call also gets the effect's transaction, on which it may put its
+// other arguments.
 func (r *region) handsOverTx(call *ssa.CallCommon) bool {
 	return slices.ContainsFunc(code.Args(call), func(arg ssa.Value) bool {
 		arg = unconverted(arg)
@@ -96,7 +95,7 @@ func (r *region) handsOverTx(call *ssa.CallCommon) bool {
 	})
 }
 
-// unconverted is a value before it was made an interface, or another one.
+// unconverted returns a value before its conversion to an interface.
 func unconverted(v ssa.Value) ssa.Value {
 	switch converted := v.(type) {
 	case *ssa.MakeInterface:

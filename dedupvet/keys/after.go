@@ -13,15 +13,16 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// facts are what is known on one way through a function: whether an error is nil,
-// or a condition true. A variable that literals capture is known by its address.
+// facts holds the known truths on one path through a function: whether an error is nil, or whether
+// a condition is true. A captured variable is known by its address.
 type facts map[ssa.Value]bool
 
-// maxPlaces ends the walk through functions with very many ways.
+// maxPlaces bounds the walk through functions with very many paths.
 const maxPlaces = 20_000
 
-// after goes all ways from a call in the loop on, given what is known behind it. It reports whether
-// one leads to the call again, and whether one leads out of the loop before that has come to its end.
+// after follows all paths in the loop from a call on, starting with the known facts. again reports
+// whether a path reaches the call again. left reports whether a path leaves the loop before its
+// condition ends it.
 func (l *loop) after(call ssa.CallInstruction, known facts) (again, left bool) {
 	seen := make(map[string]bool)
 	var visit func(b *ssa.BasicBlock, instrs []ssa.Instruction, known facts)
@@ -57,8 +58,7 @@ func (l *loop) after(call ssa.CallInstruction, known facts) (again, left bool) {
 	return again, left
 }
 
-// learn adds what is known by going through an instruction: it is only stores and
-// loads of captured variables that matter.
+// learn adds the facts from an instruction. Only stores and loads of captured variables add any.
 func (known facts) learn(in ssa.Instruction) {
 	switch in := in.(type) {
 	case *ssa.Store:
@@ -70,7 +70,7 @@ func (known facts) learn(in ssa.Instruction) {
 	}
 }
 
-// set notes that v has the value of another.
+// set records that v has the same value as to.
 func (known facts) set(v, to ssa.Value) {
 	if holds, ok := known.truth(to); ok {
 		known[v] = holds
@@ -79,7 +79,7 @@ func (known facts) set(v, to ssa.Value) {
 	}
 }
 
-// through is what is known after a step to another block.
+// through returns the facts after the step from one block to another.
 func (known facts) through(from, to *ssa.BasicBlock) facts {
 	there := maps.Clone(known)
 	i := slices.Index(to.Preds, from)
@@ -96,7 +96,7 @@ func (known facts) through(from, to *ssa.BasicBlock) facts {
 	return there
 }
 
-// at is a place and what is known there.
+// at returns a key for a block with its facts.
 func (known facts) at(b *ssa.BasicBlock) string {
 	all := make([]string, 0, len(known))
 	for v, holds := range known {
@@ -106,7 +106,7 @@ func (known facts) at(b *ssa.BasicBlock) string {
 	return fmt.Sprint(b.Index, strings.Join(all, " "))
 }
 
-// truth says whether an error is nil or a condition true, as far as that is known.
+// truth returns whether an error is nil or a condition is true. ok is false if that is unknown.
 func (known facts) truth(v ssa.Value) (holds, ok bool) {
 	if holds, ok := known[v]; ok {
 		return holds, true
@@ -145,13 +145,13 @@ func (known facts) truth(v ssa.Value) (holds, ok bool) {
 	return false, false
 }
 
-// isNil reports whether a value is nil in the source.
+// isNil reports whether a value is the constant nil.
 func isNil(v ssa.Value) bool {
 	c, ok := v.(*ssa.Const)
 	return ok && c.IsNil()
 }
 
-// errorOf is the error that a call returns, nil if nobody gets it.
+// errorOf returns the error that a call returns, or nil if the code ignores it.
 func errorOf(call ssa.CallInstruction) ssa.Value {
 	results := call.Common().Signature().Results()
 	last := results.Len() - 1

@@ -14,15 +14,15 @@ import (
 
 var retryLoop = code.NewAnalyzer("keyloop", `report keys that are minted inside a retry loop
 
-A key that is minted for every try makes a call of its own of every try: one whose
-answer was lost is run again. The same goes for a key with the number of the try
-in it, and for an Idempotency-Key header. Make the key before the loop.
+A key that is minted for every try makes every try a call of its own: a call whose
+answer was lost runs again. The same goes for a key that contains the number of the
+try, and for an Idempotency-Key header. Make the key before the loop.
 
-A loop is a retry loop if a call in it that fails leads to the next turn and one
+A loop is a retry loop if a call in it that fails leads to the next turn and a call
 that succeeds never does. The key may be minted in a function of the package that
-such a loop calls. A loop over items, each with a key of its own, is none.
-Neither is a function literal, unless it is handed to a package whose path names
-retry or backoff.`, func(pass *analysis.Pass) {
+such a loop calls. A loop over items with a key each is not a retry loop. Nor is a
+function literal, unless it is passed to a package whose path contains retry or
+backoff.`, func(pass *analysis.Pass) {
 	c := &checker{pass: pass, code: code.Of(pass), tracer: &tracer{code.Of(pass)}}
 	c.findRepeated()
 	for _, sink := range c.tracer.sinks() {
@@ -36,13 +36,12 @@ type checker struct {
 	pass   *analysis.Pass
 	code   *code.Code
 	tracer *tracer
-	// repeated are the calls inside of loops by the functions of the package that
-	// they run.
+	// repeated maps a function of the package to the calls inside loops that run it.
 	repeated map[*ssa.Function][]ssa.CallInstruction
 }
 
-// checkLoops looks at the loops around a key, the innermost first, and reports whether
-// it has found something.
+// checkLoops checks the loops around a key, the innermost first, and reports whether it found
+// something.
 func (c *checker) checkLoops(sink sink) bool {
 	for _, loop := range loopsAround(sink.at.Block()) {
 		if !c.isRetry(loop, sink) {
@@ -58,12 +57,12 @@ func (c *checker) checkLoops(sink sink) bool {
 	return false
 }
 
-// checkCallers looks at the loops around the calls of the function that a key is
-// minted in, and whether it is a literal that a package repeats.
+// checkCallers checks the loops around the calls of the function that mints a key, and whether that
+// function is a literal that a package repeats.
 func (c *checker) checkCallers(sink sink) {
 	fn := sink.at.Parent()
 	for _, found := range c.sources(sink, nil) {
-		if found.at.Parent() != fn || len(found.choices) > 0 { // minted elsewhere, or only where there is none yet
+		if found.at.Parent() != fn || len(found.choices) > 0 { // minted elsewhere, or only if there is none yet
 			continue
 		}
 		if c.isHandedToRetry(fn) {
@@ -82,7 +81,7 @@ func (c *checker) checkCallers(sink sink) {
 	}
 }
 
-// findRepeated finds the calls inside of loops that run functions of the package.
+// findRepeated finds the calls inside loops that run functions of the package.
 func (c *checker) findRepeated() {
 	c.repeated = make(map[*ssa.Function][]ssa.CallInstruction)
 	for _, fn := range c.code.Funcs {
@@ -96,7 +95,7 @@ func (c *checker) findRepeated() {
 	}
 }
 
-// sources returns the ways that a key took from where it is made anew.
+// sources returns the traces from a key back to values that differ on every try.
 func (c *checker) sources(sink sink, counts func(ssa.Value) bool) []trace {
 	traces, _ := c.tracer.from(sink.value, func(v ssa.Value) bool {
 		return counts != nil && counts(v) || minted(v) || sink.what == header && unstable(v)
@@ -104,8 +103,8 @@ func (c *checker) sources(sink sink, counts func(ssa.Value) bool) []trace {
 	return traces
 }
 
-// report says that a key is another on every try, and where these are made if
-// that is elsewhere.
+// report reports a key that differs on every try. where locates the loop if it is in another
+// function.
 func (c *checker) report(sink sink, found trace, where string) {
 	if _, isCall := found.source.(*ssa.Call); isCall {
 		c.pass.Reportf(sink.at.Pos(), "%s is minted by %s for every try%s, so that every try is a call of its own and runs; make the key before the first try and send the same one with all",
@@ -116,10 +115,10 @@ func (c *checker) report(sink sink, found trace, where string) {
 		sink.what, found.name)
 }
 
-// retries matches the packages that run a function again until it succeeds.
+// retries matches the paths of packages that repeat a function until it succeeds.
 var retries = regexp.MustCompile(`(?i)(retry|backoff)`)
 
-// isHandedToRetry reports whether a literal is handed to such a package.
+// isHandedToRetry reports whether a literal is passed to such a package.
 func (c *checker) isHandedToRetry(fn *ssa.Function) bool {
 	for _, use := range c.code.UsesOf(fn) {
 		call, ok := use.(ssa.CallInstruction)

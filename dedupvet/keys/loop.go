@@ -12,14 +12,13 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// loop is one of a function's control flow: all blocks on ways from its header back
-// to it.
+// loop is a loop in a function's control flow: all blocks on paths from its header back to it.
 type loop struct {
 	header *ssa.BasicBlock
 	blocks map[*ssa.BasicBlock]bool
 }
 
-// loopsAround are those that a block is in, the innermost first.
+// loopsAround returns the loops that contain a block, the innermost first.
 func loopsAround(b *ssa.BasicBlock) []*loop {
 	var loops []*loop
 	for _, header := range b.Parent().Blocks {
@@ -50,10 +49,10 @@ func loopsAround(b *ssa.BasicBlock) []*loop {
 
 func (l *loop) holds(in ssa.Instruction) bool { return l.blocks[in.Block()] }
 
-// isEndless reports whether a loop has no condition of its own.
+// isEndless reports whether a loop has no condition in its header.
 func (l *loop) isEndless() bool { return !strings.HasSuffix(l.header.Comment, ".loop") }
 
-// pos is the first place in the source that belongs to the loop.
+// pos returns the first position in the source that belongs to the loop.
 func (l *loop) pos() (first token.Pos) {
 	for b := range l.blocks {
 		for _, in := range b.Instrs {
@@ -65,7 +64,7 @@ func (l *loop) pos() (first token.Pos) {
 	return first
 }
 
-// counts reports whether a value counts the loop's turns.
+// counts reports whether a value is the loop's counter.
 func (l *loop) counts(v ssa.Value) bool {
 	step, ok := v.(*ssa.BinOp)
 	if ok {
@@ -81,18 +80,17 @@ func (l *loop) counts(v ssa.Value) bool {
 	return false
 }
 
-// turns reports whether a value is what the step makes on each turn.
+// turns reports whether a value is the counter that step advances on each turn.
 func (l *loop) turns(v ssa.Value, step *ssa.BinOp) bool {
 	phi, ok := v.(*ssa.Phi)
 	return ok && phi.Block() == l.header && slices.Contains(phi.Edges, ssa.Value(step))
 }
 
-// keeps reports whether a variable is given a value on one turn and keeps it for the
-// others.
+// keeps reports whether a variable gets a value on one turn and keeps it on the later ones.
 func (l *loop) keeps(v ssa.Value) bool {
 	phi, ok := v.(*ssa.Phi)
 	if !ok {
-		return true // a variable that a literal captures
+		return true // a captured variable
 	}
 	return phi.Block() != l.header && slices.ContainsFunc(phi.Edges, func(edge ssa.Value) bool {
 		before, ok := edge.(*ssa.Phi)
@@ -100,8 +98,8 @@ func (l *loop) keeps(v ssa.Value) bool {
 	})
 }
 
-// isOverItems reports whether each turn of a loop is about another thing. Counts,
-// pauses and ticks are no things, unless something is indexed by them.
+// isOverItems reports whether each turn of a loop handles another item. Counters, pauses and ticks
+// are not items, unless they index something.
 func (l *loop) isOverItems() bool {
 	isPause := func(v ssa.Value) bool { return api.IsNamed(v.Type(), "time", "Duration", "Time") } // or its address
 	pauses, indexes := false, false
@@ -116,7 +114,7 @@ func (l *loop) isOverItems() bool {
 				indexes = indexes || l.mentionsCount(in.Index)
 			case *ssa.Lookup:
 				indexes = indexes || l.mentionsCount(in.Index)
-			case *ssa.Extract: // of a map, a text or a channel
+			case *ssa.Extract: // an item of a map, a text or a channel
 				_, isNext := in.Tuple.(*ssa.Next)
 				receive, isReceive := in.Tuple.(*ssa.UnOp)
 				isReceive = isReceive && receive.Block() == l.header && in.Index == 0 && !isPause(in)
@@ -143,13 +141,13 @@ func (l *loop) usesCount() bool {
 	return false
 }
 
-// isAboutTurn reports whether a call is given the counter of its loop: then it may
-// be about another thing on each turn, as one of many seats.
+// isAboutTurn reports whether a call gets the counter of its loop. Such a call may handle another
+// item on each turn, for instance one of many seats.
 func (l *loop) isAboutTurn(call ssa.CallInstruction) bool {
 	return slices.ContainsFunc(call.Common().Args, l.mentionsCount)
 }
 
-// mentionsCount reports whether a value is made of the loop's counter.
+// mentionsCount reports whether a value is made from the loop's counter.
 func (l *loop) mentionsCount(v ssa.Value) bool {
 	if l.counts(v) {
 		return true

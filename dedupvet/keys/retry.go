@@ -10,8 +10,7 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// isRetry reports whether a loop around a key repeats a call with it until that
-// succeeds.
+// isRetry reports whether a loop repeats a call with the key of a sink until the call succeeds.
 func (c *checker) isRetry(loop *loop, sink sink) bool {
 	for in := range code.Instructions(loop.header.Parent()) {
 		call, ok := in.(*ssa.Call)
@@ -26,9 +25,9 @@ func (c *checker) isRetry(loop *loop, sink sink) bool {
 	return false
 }
 
-// repeats reports whether a loop repeats a call until it succeeds: after a failure it
-// may be made again, and after a success never. An HTTP request succeeds if the loop
-// may end after it.
+// repeats reports whether a loop repeats a call until it succeeds: it may repeat the call after a
+// failure, and never after a success. For an HTTP request it is enough that the loop may end after
+// a success.
 func (c *checker) repeats(loop *loop, call ssa.CallInstruction, requests bool) bool {
 	err := errorOf(call)
 	if err == nil || loop.isOverItems() {
@@ -39,8 +38,8 @@ func (c *checker) repeats(loop *loop, call ssa.CallInstruction, requests bool) b
 	return again && (!more || requests && left)
 }
 
-// makesCall reports whether a call is given a call of dedup to make, by dedup or by
-// somebody in between.
+// makesCall reports whether a function gets a call of dedup as an argument, so that it may make the
+// call.
 func makesCall(call *ssa.Call) bool {
 	for _, arg := range call.Call.Args {
 		t := arg.Type()

@@ -11,23 +11,23 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// sink is a value that a key is or is made of.
+// sink is a value that becomes a key or a part of one.
 type sink struct {
 	value ssa.Value
-	// what it is in words, such as "Call.Key" or "a part of KeyFromIntent".
+	// what describes the sink in a message, such as "Call.Key" or "a part of KeyFromIntent".
 	what string
-	// at is the assignment or call that it is given to.
+	// at is the assignment or the call that the value goes to.
 	at ssa.Instruction
 }
 
-// header is what the header that carries a key to an HTTP server is called.
+// header is the HTTP header that carries a key.
 const header = "Idempotency-Key"
 
-// ofArgs is what a call's arguments are called. They are no key, but are to be the same as well.
+// ofArgs describes a call's arguments. They are not a key, but must be the same on every try too.
 const ofArgs = "Call.Args"
 
-// sinks returns those of a package: first where keys are used, and then what the
-// package's own functions are given for them.
+// sinks returns the sinks of a package: first the uses of keys, then the arguments that the
+// package's own functions get for them.
 func (t *tracer) sinks() []sink {
 	var found []sink
 	for _, fn := range t.code.Funcs {
@@ -49,9 +49,9 @@ func (t *tracer) sinks() []sink {
 		}
 	}
 	known := make(map[*ssa.Parameter]bool)
-	for i := 0; i < len(found); i++ { // which grows
+	for i := 0; i < len(found); i++ { // found grows in the loop
 		given := found[i]
-		if given.what == ofArgs { // who calls may draw them once
+		if given.what == ofArgs { // the caller may draw them once
 			continue
 		}
 		_, params := t.from(given.value, func(ssa.Value) bool { return false })
@@ -72,7 +72,7 @@ func (t *tracer) sinks() []sink {
 	return found
 }
 
-// fieldOfKey is what a field is called that a key goes into, by its address.
+// fieldOfKey returns the description of a field that holds a key, given its address.
 func fieldOfKey(addr ssa.Value) string {
 	owner, field, _ := code.Field(addr)
 	switch {
@@ -87,7 +87,7 @@ func fieldOfKey(addr ssa.Value) string {
 	return ""
 }
 
-// parts are a value, and what a literal of a struct or map is made of.
+// parts returns a value and, for a literal of a struct or map, its members.
 func parts(v ssa.Value) []ssa.Value {
 	all := []ssa.Value{v}
 	if boxed, ok := v.(*ssa.MakeInterface); ok {
@@ -107,7 +107,7 @@ func parts(v ssa.Value) []ssa.Value {
 	return all
 }
 
-// arguments are those of a call that keys are made of, or that make a header.
+// arguments returns the arguments of a call that become a part of a key or of the header.
 func (t *tracer) arguments(in ssa.CallInstruction) (found []sink) {
 	call := in.Common()
 	fn, args := code.Callee(call), code.Args(call)

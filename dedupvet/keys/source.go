@@ -1,4 +1,4 @@
-// Package keys has the analyzers of the keys of calls: what they are made of.
+// Package keys has the analyzers of the keys of calls: the values that they are made from.
 package keys
 
 import (
@@ -7,19 +7,18 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// Analyzers are those of this package.
+// Analyzers are the analyzers of this package.
 var Analyzers = []*analysis.Analyzer{source, retryLoop}
 
 var source = code.NewAnalyzer("keysource", `report keys and arguments that are made of the time or of random values
 
-A key names one intent and is the same on every try. One that is made of
-time.Now, of a random number or of a UUID drawn on the spot is another with
-every try, and every try runs. Derive the key from what is saved, or mint it with
-dedup.NewKey and save it before the first try. Arguments are compared with those of
-the first try.`, func(pass *analysis.Pass) {
+A key names one intent and is the same on every try. A key that is made from
+time.Now, a random number or a new UUID differs on every try, so every try runs.
+Derive the key from saved data, or mint it with dedup.NewKey and save it before
+the first try. Arguments must be the same on every try too.`, func(pass *analysis.Pass) {
 	tracer := &tracer{code.Of(pass)}
 	for _, sink := range tracer.sinks() {
-		if sink.what == header { // one that is drawn before the first try is right
+		if sink.what == header { // a value that is drawn before the first try is right
 			continue
 		}
 		traces, _ := tracer.from(sink.value, unstable)

@@ -10,9 +10,8 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// unstable reports whether v is a call of a function that returns another value each time that it is called: a
-// time, a random number or an id. [dedup.NewKey] is none of these, since it is
-// made to be saved.
+// unstable reports whether v is a call of a function that returns another value each time: a time,
+// a random number or an id. [dedup.NewKey] does not count, because its keys are saved.
 func unstable(v ssa.Value) bool {
 	fn := called(v)
 	if fn == nil || fn.Pkg() == nil {
@@ -42,7 +41,7 @@ func called(v ssa.Value) *types.Func {
 
 var constructs = map[string]bool{"New": true, "NewSource": true, "NewPCG": true, "NewChaCha8": true, "NewZipf": true, "Seed": true}
 
-// ids are the functions of common packages that draw or count.
+// ids are the functions of common packages that return a new id.
 var ids = map[string]map[string]bool{
 	"crypto/rand":                       set("Int", "Prime", "Read", "Text"),
 	"github.com/google/uuid":            set("New", "NewString", "NewRandom", "NewRandomFromReader", "NewUUID", "NewV6", "NewV7", "NewV7FromReader", "NewDCEGroup", "NewDCEPerson", "NewDCESecurity"),

@@ -11,25 +11,23 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/code"
 )
 
-// tracer follows values back to where they come from: through variables,
-// operators, conversions, and functions that make text, bytes and hashes of
-// their arguments. It stays within a function, but for functions of the package
-// that are no more than a value and its return.
+// tracer follows values back to their origin: through variables, operators, conversions, and
+// functions that make text, bytes or hashes from their arguments. It stays within a function,
+// except for functions of the package that only return a value.
 type tracer struct{ code *code.Code }
 
-// trace is one way that a value came.
+// trace is one path from a source to a value.
 type trace struct {
-	// source is the call or variable where it began, and name what to call it.
+	// source is the call or variable where the path starts, and name its name for a message.
 	source ssa.Value
 	name   string
-	// at is source, or the call of a function of the package that it is in.
+	// at is source, or the call of the package's function that contains it.
 	at ssa.Instruction
-	// choices are the variables on the way that have different values, by condition.
+	// choices are the variables on the path that have different values on different branches.
 	choices []ssa.Value
 }
 
-// from returns all ways to a value from those that are sources, and the parameters
-// that it is made of.
+// from returns all paths from sources to a value, and the parameters that the value is made from.
 func (t *tracer) from(v ssa.Value, isSource func(ssa.Value) bool) ([]trace, []*ssa.Parameter) {
 	w := walk{code: t.code, isSource: isSource, seen: make(map[ssa.Value]bool)}
 	w.value(v)
@@ -40,7 +38,7 @@ type walk struct {
 	code     *code.Code
 	isSource func(ssa.Value) bool
 	seen     map[ssa.Value]bool
-	at       *ssa.Call // the call that led into a wrapper
+	at       *ssa.Call // the outermost call of a wrapper
 	choices  []ssa.Value
 	found    []trace
 	params   []*ssa.Parameter
@@ -66,7 +64,7 @@ func (w *walk) value(v ssa.Value) {
 		} else {
 			w.value(v.Tuple)
 		}
-	case *ssa.FieldAddr, *ssa.Field, *ssa.Global: // a variable of the package has a life of its own
+	case *ssa.FieldAddr, *ssa.Field, *ssa.Global: // a package variable may be set anywhere
 	default:
 		from := w.code.From(v)
 		if isChoice(v) && len(from) > 1 {
@@ -78,8 +76,8 @@ func (w *walk) value(v ssa.Value) {
 	}
 }
 
-// isChoice reports whether a value is a variable, of which one value counts. All elements
-// of an array do.
+// isChoice reports whether a value is a variable with one current value. An array is not, because
+// all its elements count.
 func isChoice(v ssa.Value) bool {
 	if variable, ok := v.(*ssa.Alloc); ok {
 		_, isArray := variable.Type().Underlying().(*types.Pointer).Elem().Underlying().(*types.Array)
@@ -89,7 +87,7 @@ func isChoice(v ssa.Value) bool {
 	return isPhi
 }
 
-// fills looks at the calls that fill a buffer with random bytes.
+// fills finds the calls that fill a buffer with random bytes.
 func (w *walk) fills(buffer ssa.Value) {
 	for _, use := range code.Uses(buffer) {
 		switch use := use.(type) {
@@ -136,8 +134,8 @@ func (w *walk) values(values []ssa.Value) {
 	}
 }
 
-// wrapper looks into a function of this package that only returns something. One
-// that does more may save what it makes, as it should.
+// wrapper looks into a function of this package that only returns something. A function that does
+// more may save its result, as it should.
 func (w *walk) wrapper(call *ssa.Call, fn *ssa.Function, index int) {
 	if len(fn.Blocks) != 1 || w.seen[fn] {
 		return
@@ -155,7 +153,7 @@ func (w *walk) wrapper(call *ssa.Call, fn *ssa.Function, index int) {
 	}
 	for in := range code.Instructions(fn) {
 		if call, ok := in.(ssa.CallInstruction); ok && (call.Value() == nil || !w.seen[call.Value()]) {
-			w.found = w.found[:before] // which may save it
+			w.found = w.found[:before] // this call may save the result
 		}
 		switch in := in.(type) {
 		case *ssa.MapUpdate, *ssa.Send:
@@ -184,7 +182,7 @@ func (w *walk) add(source ssa.Value) {
 	w.found = append(w.found, found)
 }
 
-// passesOn reports whether what fn returns is made of its arguments, and no more.
+// passesOn reports whether fn's result is made from its arguments only.
 func passesOn(fn *types.Func) bool {
 	if fn.Pkg() == nil {
 		return false

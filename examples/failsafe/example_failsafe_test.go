@@ -16,7 +16,7 @@ import (
 
 type Ticket struct{ ID int }
 
-// server is what the client calls. It is up until it is not.
+// server is the server that the client calls. It is up until down is set.
 type server struct {
 	down  bool
 	calls int
@@ -38,7 +38,7 @@ type tickets struct {
 }
 
 func (c *tickets) create(ctx context.Context, title string) (Ticket, error) {
-	call := runner.Call{Tool: "create_ticket", Class: tool.Write, Pause: time.Millisecond} // the example's are short
+	call := runner.Call{Tool: "create_ticket", Class: tool.Write, Pause: time.Millisecond} // short for the example
 	tries := 0
 	return runner.Do(ctx, call, func(ctx context.Context) (Ticket, error) {
 		if tries++; tries > 1 && !c.retries.TryAcquirePermit() {
@@ -50,13 +50,13 @@ func (c *tickets) create(ctx context.Context, title string) (Ticket, error) {
 	})
 }
 
-// While the server is down the breaker opens after four failures, in the middle of
-// the second call. From then on nothing is sent, and nothing is retried.
+// While the server is down the breaker opens after four failures, in the middle of the second call.
+// Then nothing is sent, and nothing is retried.
 func Example_circuitBreaker() {
 	ctx := context.Background()
 	c := &tickets{
 		server: &server{},
-		// Only faults count that another try could repair: an answer is no reason to stop.
+		// Count only faults that another try could repair: an answer is no reason to stop.
 		breaker: circuitbreaker.NewBuilder[Ticket]().WithFailureThreshold(4).WithDelay(time.Hour).
 			HandleIf(func(_ Ticket, err error) bool { return runner.IsRetryable(err) }).Build(),
 		retries: ratelimiter.NewBursty[Ticket](100, time.Hour),
@@ -81,7 +81,7 @@ func Example_circuitBreaker() {
 	// sent: 0 open: true may have taken effect: false
 }
 
-// All calls together may retry three times an hour. After that each is tried once.
+// All calls together may retry three times an hour. After that each call has one try.
 func Example_budget() {
 	ctx := context.Background()
 	c := &tickets{

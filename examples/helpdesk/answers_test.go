@@ -28,7 +28,7 @@ func testAnswers(t *testing.T, d *desk) {
 	require.Equal(t, answer{http.StatusUnprocessableEntity, false, `{"error":"there is no such queue"}`}, refused)
 	require.Equal(t, http.StatusCreated, i.do(t, http.MethodPost, tickets, "k2", `{"queue": "support", "title": "cold"}`).status)
 
-	// A key belongs to its account, and a replay is for those who are authenticated.
+	// A key belongs to its account, and a replay requires authentication.
 	got, err := i.send(t.Context(), "nobody's", http.MethodPost, tickets, "k1", fire)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusUnauthorized, got.status)
@@ -38,7 +38,7 @@ func testAnswers(t *testing.T, d *desk) {
 	require.False(t, got.replayed)
 	require.Equal(t, 2, strings.Count(i.do(t, http.MethodGet, tickets, "", "").body, `"id"`))
 
-	// Closing a ticket twice is final; the retry of the first time is not the second time.
+	// Closing a ticket twice is a final error. A retry of the first close gets the first answer.
 	path := "/tickets/1/close"
 	require.Equal(t, 1, ticket.ID)
 	require.Equal(t, http.StatusOK, i.do(t, http.MethodPost, path, "c1", "").status)
@@ -68,11 +68,11 @@ func testMails(t *testing.T, d *desk) {
 	require.Contains(t, i.do(t, http.MethodPost, "/mails", "", mail).body, `"deliveries":3`)
 	require.Equal(t, 1, d.count(t, `SELECT count(*) FROM tickets`))
 
-	// Another mail with its Message-ID is refused, and is no delivery.
+	// Another mail with its Message-ID is refused, and is not counted as a delivery.
 	require.Equal(t, http.StatusUnprocessableEntity, i.do(t, http.MethodPost, "/mails", "", strings.Replace(mail, "no", "more", 1)).status)
 	require.Equal(t, 3, d.count(t, `SELECT deliveries FROM mails`))
 
-	// A refusal is an answer: it is kept with its deliveries.
+	// A refusal is an answer: it is committed with its deliveries.
 	blocked := `{"message_id": "<2@mail.example>", "from": "spam@mail.example", "subject": "win"}`
 	for range 2 {
 		require.Equal(t, answer{http.StatusForbidden, false, `{"error":"the sender is blocked"}`}, i.do(t, http.MethodPost, "/mails", "", blocked))
@@ -82,7 +82,7 @@ func testMails(t *testing.T, d *desk) {
 	require.Equal(t, http.StatusBadRequest, i.do(t, http.MethodPost, "/mails", "", `{"from": "ada@mail.example"}`).status)
 }
 
-// Rows that fail do not disturb the others, and may be corrected under the same id.
+// Failed rows do not affect the others, and may be corrected under the same id.
 func testFailedRows(t *testing.T, d *desk) {
 	i := d.start(t)
 	run := func(file, want string) {
@@ -97,7 +97,7 @@ func testFailedRows(t *testing.T, d *desk) {
 	require.Equal(t, http.StatusNotFound, i.do(t, http.MethodGet, "/imports/tuesday", "", "").status)
 }
 
-// The lines of README.md work as they stand there.
+// The command lines of README.md work unchanged.
 func testReadme(t *testing.T, d *desk) {
 	for _, program := range []string{"bash", "curl"} {
 		if _, err := exec.LookPath(program); err != nil {

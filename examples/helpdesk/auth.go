@@ -10,7 +10,7 @@ import (
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
-// accounts has the account of each token, by the token's hash.
+// accounts maps the hash of a token to its account.
 type accounts map[[sha256.Size]byte]string
 
 type accountKey struct{}
@@ -42,14 +42,14 @@ func (a accounts) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// account returns the account of a request that was authenticated.
+// account returns the account of an authenticated request.
 func account(ctx context.Context) string {
 	name, _ := ctx.Value(accountKey{}).(string)
 	return name
 }
 
-// accountOf is the scope of a request. It refuses what was not authenticated, so that the
-// guard in the wrong place answers nobody.
+// accountOf is the scope of a request. It refuses a request that was not authenticated, so a guard
+// in the wrong place answers no request.
 func accountOf(r *http.Request) (string, error) {
 	if name := account(r.Context()); name != "" {
 		return name, nil

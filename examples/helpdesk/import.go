@@ -14,8 +14,8 @@ import (
 	"github.com/tooldedup/dedup/examples/helpdesk/db"
 )
 
-// imported is the answer to an import. Failed rows are not recorded: they run again with
-// the next try of the import.
+// imported is the answer to an import. Failed rows are not recorded: they run again with the next
+// try.
 type imported struct {
 	Created  int64       `json:"created"`
 	Replayed int64       `json:"replayed"`
@@ -27,9 +27,9 @@ type failedRow struct {
 	Error string `json:"error"`
 }
 
-// runImport makes a ticket of each row of a CSV file, "queue,title". The same file under
-// the same id may be sent any number of times: a row that has its ticket is not run again.
-// So a run that broke off goes on where it was.
+// runImport makes a ticket of each row of a CSV file, "queue,title". The same file may be sent any
+// number of times under one id: a row with a ticket is not run again. So a run that was interrupted
+// continues at its last row.
 func (s *server) runImport(w http.ResponseWriter, r *http.Request) {
 	file := csv.NewReader(http.MaxBytesReader(w, r.Body, maxBody))
 	file.FieldsPerRecord = 2
@@ -53,7 +53,7 @@ func (s *server) importRows(ctx context.Context, account, id string, rows [][]st
 		return out, err
 	}
 	opts := &dedup.BatchOptions{Size: 100, Progress: func(p dedup.BatchData) {
-		// What is counted here is for people who watch. The records say what is done.
+		// These counts are for observers. The records tell which rows are done.
 		if err := s.queries.AdvanceImport(ctx, db.AdvanceImportParams{Account: account, ID: id, Done: p.Calls}); err != nil {
 			s.log.WarnContext(ctx, "progress not stored", "import", id, "error", err)
 		}
@@ -64,7 +64,7 @@ func (s *server) importRows(ctx context.Context, account, id string, rows [][]st
 			out.Replayed++
 		case row.Err == nil:
 			out.Created++
-		case row.Index < 0, dedup.IsRetryable(row.Err): // the next try goes on from here
+		case row.Index < 0, dedup.IsRetryable(row.Err): // the next try continues here
 			return out, row.Err
 		default:
 			_, detail := s.explain(ctx, row.Err)
@@ -74,7 +74,7 @@ func (s *server) importRows(ctx context.Context, account, id string, rows [][]st
 	return out, s.queries.FinishImport(ctx, db.FinishImportParams{Account: account, ID: id})
 }
 
-// importCalls makes a call of each row. Its key is the import's id and the row's number.
+// importCalls makes a call of each row. Its key is made from the import's id and the row's number.
 func importCalls(account, id string, rows [][]string) iter.Seq[dedup.StatementCall] {
 	return func(yield func(dedup.StatementCall) bool) {
 		for i, row := range rows {

@@ -13,7 +13,7 @@ import (
 
 const fire = `{"queue": "billing", "title": "the printer is on fire"}`
 
-// lockBilling keeps tickets from being inserted into the queue billing.
+// lockBilling blocks inserts of tickets into the queue billing.
 const lockBilling = `SELECT FROM queues WHERE name = 'billing' FOR UPDATE`
 
 // The process is killed while the handler's INSERT waits.
@@ -22,8 +22,8 @@ func testKilledInEffect(t *testing.T, d *desk) {
 	testKilled(t, d, first, lockBilling)
 }
 
-// The process is killed while the server is at its COMMIT, which it will finish: the
-// retry gets the answer that nobody has seen.
+// The process is killed while the server handles its COMMIT, which the server finishes: the retry
+// gets the answer that no client saw.
 func testKilledInCommit(t *testing.T, d *desk) {
 	first := d.start(t)
 	d.exec(t, `CREATE FUNCTION wait_at_commit() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -57,7 +57,7 @@ func testKilled(t *testing.T, d *desk, first *instance, hold string) (retried an
 	return got.answer
 }
 
-// importFile has a ticket for billing in its third hundred, and otherwise for support.
+// importFile has a ticket for billing in its third hundred; the others are for support.
 func importFile(t *testing.T, rows int) string {
 	t.Helper()
 	var out strings.Builder
@@ -86,8 +86,8 @@ func (i *instance) progress(t *testing.T) (p progress) {
 	return p
 }
 
-// The process is killed in the third hundred of an import. The next run finds the rows of
-// the first two, and perhaps those of the third, which the server may have finished.
+// The process is killed in the third hundred of an import. The next run finds the rows of the first
+// two, and maybe those of the third, which the server may have committed.
 func testKilledInImport(t *testing.T, d *desk) {
 	const rows = 450
 	file := importFile(t, rows)

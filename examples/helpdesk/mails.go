@@ -11,8 +11,8 @@ import (
 	"github.com/tooldedup/dedup/examples/helpdesk/db"
 )
 
-// mail is what a mail provider delivers. It delivers again until it is answered with 2xx or
-// 4xx, and sends no Idempotency-Key: the Message-ID is the key.
+// mail is a delivery of a mail provider. The provider repeats it until it gets 2xx or 4xx. It sends
+// no Idempotency-Key: the Message-ID is the key.
 type mail struct {
 	MessageID string `json:"message_id"`
 	From      string `json:"from"`
@@ -45,9 +45,9 @@ func (s *server) receiveMail(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, out)
 }
 
-// receive opens a mail's ticket once and counts every delivery of the mail, in one
-// transaction. A refusal is committed too: its record and its delivery are in it. An error
-// rolls back all of it, and the provider delivers again.
+// receive opens a mail's ticket once and counts every delivery of the mail, in one transaction. A
+// refusal is committed too, with its record and its delivery. An error rolls everything back, and
+// the provider delivers again.
 func (s *server) receive(ctx context.Context, call dedup.Call, in mail) (out received, err error) {
 	var refused *dedup.RefusedError
 	err = pgx.BeginFunc(ctx, s.d.Pool(), func(tx pgx.Tx) error {

@@ -31,7 +31,7 @@ func main() {
 	log.Info("stopped")
 }
 
-// run serves until ctx ends. Its defers stop in order: the calls, the sweeper, the pool.
+// run serves until ctx ends. Its defers stop the calls, the sweeper and the pool, in this order.
 func run(ctx context.Context, log *slog.Logger) error {
 	url := os.Getenv("DATABASE_URL")
 	if url == "" {
@@ -65,8 +65,8 @@ func run(ctx context.Context, log *slog.Logger) error {
 	return serve(ctx, log, handler)
 }
 
-// sweep runs a Sweeper until stop is called. Every instance of the service has one; one
-// of them sweeps at a time. It outlives ctx, so that it stops after the last call.
+// sweep runs a Sweeper until stop is called. Every instance of the service has one; one of them
+// sweeps at a time. It outlives ctx, so that it stops after the last call.
 func sweep(ctx context.Context, d *dedup.Deduper) (stop func(), err error) {
 	sweeper, err := dedup.NewSweeper(d, nil)
 	if err != nil {
@@ -76,13 +76,12 @@ func sweep(ctx context.Context, d *dedup.Deduper) (stop func(), err error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = sweeper.Run(ctx) // ends with ctx; a sweep that fails goes to the tracer
+		_ = sweeper.Run(ctx) // until ctx ends; the tracer gets the error of a failed sweep
 	}()
 	return func() { cancel(); <-ended }, nil
 }
 
-// serve answers requests until ctx ends, then stops accepting and waits for the calls
-// that are on their way.
+// serve answers requests until ctx ends. Then it stops accepting and waits for the running calls.
 func serve(ctx context.Context, log *slog.Logger, handler http.Handler) error {
 	addr := os.Getenv("HELPDESK_ADDR")
 	if addr == "" {
@@ -106,7 +105,7 @@ func serve(ctx context.Context, log *slog.Logger, handler http.Handler) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
 	defer cancel()
 	if err := server.Shutdown(ctx); err != nil {
-		_ = server.Close() // ends the contexts of the calls that are left
+		_ = server.Close() // ends the contexts of the remaining calls
 		return fmt.Errorf("draining: %w", err)
 	}
 	return nil

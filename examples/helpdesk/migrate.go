@@ -17,9 +17,8 @@ import (
 //go:embed migrations/*.sql
 var ownMigrations embed.FS
 
-// migrate applies dedup's migrations and the service's own, and checks dedup's table. Each
-// side has its own numbers and its own version table. A lock lets one instance migrate at a
-// time.
+// migrate applies dedup's migrations and the service's own, and checks dedup's table. Each has its
+// own numbers and version table. A lock lets one instance migrate at a time.
 func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	own, err := fs.Sub(ownMigrations, "migrations")
 	if err != nil {
@@ -35,7 +34,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 }
 
 func apply(ctx context.Context, pool *pgxpool.Pool, files fs.FS, versions string) error {
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300)) // looks each second
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300)) // tries each second
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// site is a router and what its guard answers.
+// site is a router and the answers of its guard.
 type site struct {
 	*chi.Mux
 	guard *httpdedup.Middleware
@@ -52,7 +52,7 @@ func closes(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// The tool is named by chi's pattern, and what stands in the path is an argument.
+// chi's pattern names the tool, and the values in the path are arguments.
 func TestPatternNamesTheTool(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(r *http.Request) string { return chi.RouteContext(r.Context()).RoutePattern() })
@@ -65,14 +65,14 @@ func TestPatternNamesTheTool(t *testing.T) {
 	s.Get("/operations/{tool}/{key}", s.guard.Operations().ServeHTTP)
 
 	require.Equal(t, http.StatusOK, s.do(t, http.MethodPost, "/tickets/7/close", "k1").Code)
-	require.Equal(t, http.StatusOK, s.do(t, http.MethodPost, "/tickets/7/close", "k1").Code) // else the ticket is there twice
+	require.Equal(t, http.StatusOK, s.do(t, http.MethodPost, "/tickets/7/close", "k1").Code) // otherwise the ticket was closed twice
 	other := s.do(t, http.MethodPost, "/tickets/8/close", "k1")
 	require.Equal(t, http.StatusUnprocessableEntity, other.Code)
 	require.Contains(t, other.Body.String(), "Path")
 	require.Contains(t, s.do(t, http.MethodGet, "/operations/%2Ftickets%2F%7Bid%7D%2Fclose/k1", "").Body.String(), "done")
 }
 
-// A guard in front of chi's routing routes a request once. Routed a second time it would be lost.
+// A guard before chi's routing routes a request once. A second routing would find no route.
 func TestGuardInFrontOfRouting(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(*http.Request) string { return "api" })

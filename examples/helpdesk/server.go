@@ -16,7 +16,7 @@ import (
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
-// maxBody bounds what a request may send.
+// maxBody bounds the body of a request.
 const maxBody = 1 << 20
 
 type server struct {
@@ -25,8 +25,8 @@ type server struct {
 	log     *slog.Logger
 }
 
-// newServer returns the service's routes. Authentication is around the guard: a replay is
-// sent without the handler and without any layer inside the guard.
+// newServer returns the service's routes. Authentication is around the guard: a replay runs neither
+// the handler nor any layer inside the guard.
 func newServer(d *dedup.Deduper, log *slog.Logger, accounts accounts) (http.Handler, error) {
 	s := &server{d: d, queries: db.New(d.Pool()), log: log}
 	guard, err := httpdedup.New(d, httpdedup.Options{
@@ -46,14 +46,14 @@ func newServer(d *dedup.Deduper, log *slog.Logger, accounts accounts) (http.Hand
 	r.Post("/tickets/{id}/close", guard.Wrap("close_ticket", http.HandlerFunc(s.closeTicket)).ServeHTTP)
 	r.Get("/tickets", s.listTickets)
 	r.Get("/operations/{tool}/{key}", guard.Operations().ServeHTTP)
-	// What is sent names the call: a mail's Message-ID, and an import's id and row.
+	// The content names the call: a mail's Message-ID, and an import's id and row.
 	r.Post("/mails", s.receiveMail)
 	r.Put("/imports/{id}", s.runImport)
 	r.Get("/imports/{id}", s.showImport)
 	return r, nil
 }
 
-// fail answers with what an error means to the client.
+// fail answers with the status and text for an error.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, detail := s.explain(r.Context(), err)
 	if status == http.StatusServiceUnavailable {
@@ -62,7 +62,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	problem(w, status, detail)
 }
 
-// explain says what an error means to the client.
+// explain returns the status and text for an error.
 func (s *server) explain(ctx context.Context, err error) (status int, detail string) {
 	var refused *dedup.RefusedError
 	var pg *pgconn.PgError
@@ -73,7 +73,7 @@ func (s *server) explain(ctx context.Context, err error) (status int, detail str
 		return http.StatusUnprocessableEntity, "this was sent before with other content"
 	case errors.Is(err, dedup.ErrExpired):
 		return http.StatusGone, "this was done before, and its answer is gone"
-	case dedup.IsRetryable(err): // a twin is in flight, a COMMIT was not answered, and the like
+	case dedup.IsRetryable(err): // a twin in flight, a lost reply to COMMIT, and the like
 		return http.StatusServiceUnavailable, "send it again"
 	case errors.Is(err, pgx.ErrNoRows):
 		return http.StatusNotFound, "not found"
@@ -85,7 +85,7 @@ func (s *server) explain(ctx context.Context, err error) (status int, detail str
 	}
 }
 
-// reasonOf says to the client what a constraint asks for.
+// reasonOf explains a constraint to the client.
 func reasonOf(constraint string) string {
 	switch constraint {
 	case "tickets_title_filled":
@@ -104,7 +104,7 @@ func problem(w http.ResponseWriter, status int, detail string) {
 func reply(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // a client that is gone sends its key again
+	_ = json.NewEncoder(w).Encode(body) // a client that left sends its key again
 }
 
 // read decodes a request's JSON body, or answers 400.

@@ -22,10 +22,10 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// limit ends a test that hangs, long before the test binary does.
+// limit ends a test that hangs, long before the test binary's timeout.
 const limit = 2 * time.Minute
 
-// TestService builds the service once and runs it as a process of its own in each test.
+// TestService builds the service once. Each test runs it as a process.
 func TestService(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "helpdesk")
@@ -51,7 +51,7 @@ func TestService(t *testing.T) {
 	}
 }
 
-// desk is a database of a test's own, and the service that works with it.
+// desk is a test's own database and the service that works with it.
 type desk struct {
 	program, url string
 	conn         *pgx.Conn
@@ -84,7 +84,7 @@ func (d *desk) count(t *testing.T, sql string) (n int) {
 	return n
 }
 
-// hold holds what a statement locks, until release is called.
+// hold keeps a statement's locks until release is called.
 func (d *desk) hold(t *testing.T, sql string) (release func()) {
 	t.Helper()
 	tx, err := d.connect(t).Begin(t.Context())
@@ -105,7 +105,7 @@ func (d *desk) held(t *testing.T) {
 // instance is one process of the service.
 type instance struct {
 	cmd    *exec.Cmd
-	lines  chan string // of its log, until it has ended
+	lines  chan string // of its log, until it ends
 	addr   string
 	client *http.Client
 }
@@ -159,7 +159,7 @@ func (i *instance) logged(t *testing.T, msg string) (line map[string]any) {
 
 func (i *instance) kill() {
 	_ = i.cmd.Process.Kill() // SIGKILL
-	for range i.lines {      // until it has ended: Wait closes the pipe
+	for range i.lines {      // until it ends: Wait closes the pipe
 	}
 	_ = i.cmd.Wait()
 }
@@ -169,7 +169,7 @@ func (i *instance) terminate(t *testing.T) {
 	require.NoError(t, i.cmd.Process.Signal(syscall.SIGTERM))
 }
 
-// ended waits until the process ends by itself.
+// ended waits until the process ends.
 func (i *instance) ended(t *testing.T) (code int) {
 	t.Helper()
 	for range i.lines {
@@ -184,8 +184,8 @@ type answer struct {
 	body     string
 }
 
-// send sends a request. Its host is the same whatever address an instance has, as behind
-// the name of a service.
+// send sends a request. The host does not depend on the instance's address, as behind a service's
+// name.
 func (i *instance) send(ctx context.Context, token, method, path, key, body string) (answer, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+i.addr+path, strings.NewReader(body))
 	if err != nil {
@@ -213,7 +213,7 @@ func (i *instance) do(t *testing.T, method, path, key, body string) answer {
 	return got
 }
 
-// sent is a request that is on its way.
+// sent is a request that is running.
 type sent struct {
 	answer answer
 	err    error

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// SIGTERM: no call is accepted any more, the one on its way is answered.
+// After SIGTERM no call is accepted, and the running call is answered.
 func testStops(t *testing.T, d *desk) {
 	i := d.start(t)
 	release := d.hold(t, lockBilling)
@@ -19,7 +19,7 @@ func testStops(t *testing.T, d *desk) {
 	require.Equal(t, 1, d.count(t, `SELECT count(*) FROM tickets`))
 }
 
-// An import that is on its way is brought to its end as well.
+// A running import is finished too.
 func testStopsImport(t *testing.T, d *desk) {
 	i := d.start(t)
 	release := d.hold(t, lockBilling)
@@ -49,7 +49,7 @@ func (i *instance) stopsAround(t *testing.T, call <-chan sent, status int, relea
 	require.Equal(t, 0, i.ended(t))
 }
 
-// Instances that start on an empty database at a time migrate it once.
+// Instances that start on an empty database together migrate it once.
 func testStartsTogether(t *testing.T, d *desk) {
 	const tokens = "HELPDESK_TOKENS=t0ken=acme"
 	instances := []*instance{d.launch(t, tokens), d.launch(t, tokens), d.launch(t, tokens)}

@@ -13,7 +13,7 @@ import (
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
-// newTicket is what a client sends, and a row of an import.
+// newTicket is the body of a request, and a row of an import.
 type newTicket struct {
 	Queue string `json:"queue"`
 	Title string `json:"title"`
@@ -23,8 +23,8 @@ func (n newTicket) of(account string) db.CreateTicketParams {
 	return db.CreateTicketParams{Account: account, Queue: n.Queue, Title: n.Title}
 }
 
-// createTicket writes through the guard's transaction: the ticket and the answer are
-// committed together, before the answer is sent.
+// createTicket writes through the guard's transaction: the ticket and the answer are committed
+// together, before the answer is sent.
 func (s *server) createTicket(w http.ResponseWriter, r *http.Request) {
 	var in newTicket
 	if !read(w, r, &in) {
@@ -33,14 +33,14 @@ func (s *server) createTicket(w http.ResponseWriter, r *http.Request) {
 	tx, _ := httpdedup.Tx(r.Context())
 	ticket, err := s.queries.WithTx(tx).CreateTicket(r.Context(), in.of(account(r.Context())))
 	if err != nil {
-		s.fail(w, r, err) // rolls back and is not kept: the client may send a corrected ticket
+		s.fail(w, r, err) // rolls back and is not kept: the client may correct the ticket
 		return
 	}
 	w.Header().Set("Location", fmt.Sprintf("/tickets/%d", ticket.ID))
 	reply(w, http.StatusCreated, ticket)
 }
 
-// closeTicket shows an answer of 4xx that is kept.
+// closeTicket shows a 4xx that is kept.
 func (s *server) closeTicket(w http.ResponseWriter, r *http.Request) {
 	id, err := strconv.ParseInt(chi.URLParam(r, "id"), 10, 64)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// newHandler returns the service's routes, and what ends its metrics.
+// newHandler returns the service's routes, and a function that stops its metrics.
 func newHandler(pool *pgxpool.Pool, traces trace.TracerProvider) (http.Handler, func(), error) {
 	registry := prometheus.NewRegistry()
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry))
@@ -58,7 +58,7 @@ type note struct {
 	ID int64 `json:"id"`
 }
 
-// newServer has one tool, which writes a note.
+// newServer returns a server with one tool, which writes a note.
 func newServer(d *dedup.Deduper) (*mcp.Server, error) {
 	tools := tool.NewRegistry(d, nil)
 	err := tools.Add(tool.Tool[noteIn, note]{
@@ -73,11 +73,11 @@ func newServer(d *dedup.Deduper) (*mcp.Server, error) {
 	}
 	server := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1.0.0"}, nil)
 	server.AddReceivingMiddleware(traced)
-	opts := &mcpdedup.Options{Scope: mcpdedup.SingleUser("me")} // where users log in: mcpdedup.TokenUser
+	opts := &mcpdedup.Options{Scope: mcpdedup.SingleUser("me")} // if users log in: mcpdedup.TokenUser
 	return server, mcpdedup.AddTools(server, tools, opts)
 }
 
-// traced has calls belong to the trace of the client's request.
+// traced adds calls to the trace of the client's request.
 func traced(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if params := req.GetParams(); params != nil {

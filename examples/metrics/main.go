@@ -1,5 +1,5 @@
-// Command metrics serves a tool to agents over MCP, at /mcp, and what became of its calls to
-// Prometheus, at /metrics.
+// Command metrics serves a tool to agents over MCP, at /mcp, and counts of its calls to Prometheus,
+// at /metrics.
 //
 //	DATABASE_URL=postgres://… go run ./examples/metrics
 package main
@@ -32,7 +32,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	traces := sdktrace.NewTracerProvider() // give it an exporter, such as that for OTLP
+	traces := sdktrace.NewTracerProvider() // give it an exporter, such as the OTLP one
 	pool, err := connect(ctx, os.Getenv("DATABASE_URL"), traces)
 	if err != nil {
 		return err

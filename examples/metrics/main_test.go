@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// A call and its retry belong to the client's trace, with the statements of the effect below
-// them, and are counted.
+// A call and its retry belong to the client's trace, with the effect's statements below them, and
+// are counted.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewSpanRecorder()
@@ -50,7 +50,7 @@ func TestMetrics(t *testing.T) {
 	require.NoError(t, client.Close())
 
 	var calls []sdktrace.ReadOnlySpan
-	inserts := map[trace.SpanID]int{} // by their parents
+	inserts := map[trace.SpanID]int{} // by parent
 	for _, span := range spans.Ended() {
 		if span.Name() == "execute_tool add_note" {
 			calls = append(calls, span)

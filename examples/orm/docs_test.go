@@ -13,8 +13,8 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// TestDocs holds docs/guide.md to what runs here: its program with gorm is that of start/, and each line
-// of the other block that needs gorm stands in an example.
+// TestDocs compares docs/guide.md with the code here: its program with gorm is the one in start/, and
+// each line of the other block that needs gorm is in an example.
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/guide.md")
@@ -51,6 +51,6 @@ func TestStart(t *testing.T) {
 		cmd.Env = append(os.Environ(), "DATABASE_URL="+db.URL)
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(out))
-		require.True(t, strings.HasSuffix(string(out), want), string(out)) // gorm may say before it that a statement was slow
+		require.True(t, strings.HasSuffix(string(out), want), string(out)) // gorm may log a slow statement before it
 	}
 }

@@ -32,7 +32,7 @@ func Example_bun() {
 	// call the guest replayed: true
 }
 
-// A call inside a transaction of bun's.
+// A call in a transaction of bun.
 func Example_bunTransaction() {
 	s, done := exampleService()
 	defer done()

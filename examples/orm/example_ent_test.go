@@ -13,7 +13,7 @@ import (
 	"github.com/tooldedup/dedup/sqldedup"
 )
 
-// An effect that writes through a client that ent has generated.
+// An effect that writes through a generated client of ent.
 func Example_ent() {
 	s, done := exampleService()
 	defer done()
@@ -32,7 +32,7 @@ func Example_ent() {
 	// call the guest replayed: true
 }
 
-// A call inside a transaction of ent's, whose client is generated with --feature sql/execquery.
+// A call in a transaction of ent. The client is generated with --feature sql/execquery.
 func Example_entTransaction() {
 	s, done := exampleService()
 	defer done()

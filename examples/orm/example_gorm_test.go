@@ -34,7 +34,7 @@ func Example_gorm() {
 	// call the guest replayed: true
 }
 
-// The order and its invoice are committed together. However often this runs, there is one of each.
+// The order and its invoice are committed together. Any number of runs makes one of each.
 func Example_gormTogether() {
 	s, done := exampleService()
 	defer done()
@@ -71,7 +71,7 @@ func Example_gormTogether() {
 	// 2 notes
 }
 
-// A call inside a transaction that gorm has begun. A refusal is in it, and is committed.
+// A call in a transaction that gorm began. The transaction is committed with a refusal in it.
 func Example_gormTransaction() {
 	s, done := exampleService()
 	defer done()

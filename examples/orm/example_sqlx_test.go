@@ -30,7 +30,7 @@ func Example_sqlx() {
 	// call the guest replayed: true
 }
 
-// A call inside a transaction of sqlx's.
+// A call in a transaction of sqlx.
 func Example_sqlxTransaction() {
 	s, done := exampleService()
 	defer done()

@@ -15,7 +15,7 @@ import (
 	"github.com/tooldedup/dedup/sqldedup"
 )
 
-// TestMain overlooks a goroutine that gorm starts for each gorm.Open with PrepareStmt and never ends.
+// TestMain ignores a goroutine that gorm starts for each gorm.Open with PrepareStmt and never ends.
 func TestMain(m *testing.M) {
 	pgtest.Main(m, goleak.IgnoreTopFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
 }
@@ -29,10 +29,10 @@ type Note struct {
 	Text string `json:"text" db:"text"`
 }
 
-// service is what a service has: one pool for everything.
+// service has one pool for everything, as a service does.
 type service struct {
 	pool *pgxpool.Pool
-	db   *sql.DB // of the same pool
+	db   *sql.DB // on the same pool
 	d    *dedup.Deduper
 }
 
@@ -44,7 +44,7 @@ func newService(ctx context.Context, pool *pgxpool.Pool) (*service, error) {
 	return &service{pool: pool, db: sqldedup.OpenDB(pool), d: d}, err
 }
 
-// exampleService is a service with a database of its own.
+// exampleService returns a service with its own database.
 func exampleService() (s *service, done func()) {
 	pool, drop := pgtest.Example()
 	s, err := newService(context.Background(), pool)

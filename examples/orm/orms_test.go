@@ -25,25 +25,26 @@ import (
 	"github.com/tooldedup/dedup/sqldedup"
 )
 
-// handle is an ORM on a transaction: that of an effect, or its own.
+// handle is an ORM on a transaction: an effect's, or its own.
 type handle struct {
 	create func(ctx context.Context, text string) (id int64, err error)
 	find   func(ctx context.Context, id int64) (text string, err error)
-	// nested creates text in a transaction inside this one, which ends with end. It is nil where the ORM has none.
+	// nested creates text in a transaction inside this one, which ends with end. It is nil if the
+	// ORM has none.
 	nested func(ctx context.Context, text string, end error) error
 }
 
 // way makes a call whose effect goes through an ORM.
 type way = func(ctx context.Context, s *service, key string, effect func(ctx context.Context, h handle) (int64, error)) (dedup.Result[int64], error)
 
-// orm is one of them. do makes a call through dedup.Do, and doTx one inside a transaction that
-// the ORM has begun and commits where the call succeeds.
+// orm is one ORM. do makes a call through dedup.Do. doTx makes one in a transaction that the ORM
+// began, and commits if the call succeeds.
 type orm struct {
 	name     string
 	do, doTx way
 }
 
-// over is a do that opens an ORM on an effect's handle.
+// over returns a do that opens an ORM on an effect's handle.
 func over[H sqldedup.Handle](open func(ctx context.Context, s *service, on H) (handle, error)) way {
 	return func(ctx context.Context, s *service, key string, effect func(context.Context, handle) (int64, error)) (dedup.Result[int64], error) {
 		return dedup.Do(ctx, s.d, call(key), sqldedup.Effect(func(ctx context.Context, on H) (int64, error) {
@@ -56,7 +57,7 @@ func over[H sqldedup.Handle](open func(ctx context.Context, s *service, on H) (h
 	}
 }
 
-// within is a doTx in a transaction that begin begins.
+// within returns a doTx in a transaction that begin begins.
 func within[T interface {
 	Commit() error
 	Rollback() error
@@ -157,7 +158,7 @@ func openGorm(on *sql.DB, prepare bool) (*gorm.DB, error) {
 	return gorm.Open(postgres.New(postgres.Config{Conn: on}), &gorm.Config{PrepareStmt: prepare, Logger: logger.Discard})
 }
 
-// gormTx ends a transaction of gorm's.
+// gormTx ends a transaction of gorm.
 type gormTx struct{ tx *gorm.DB }
 
 func (t gormTx) Commit() error   { return t.tx.Commit().Error }
@@ -207,7 +208,7 @@ func bunHandle(b bun.IDB) handle {
 	}
 }
 
-// sqlxHandle has nested transactions where begin begins them.
+// sqlxHandle has nested transactions if begin begins them.
 func sqlxHandle(x sqlx.ExtContext, begin func(ctx context.Context) (*sqlx.Tx, error)) handle {
 	create := func(ctx context.Context, x sqlx.ExtContext, text string) (id int64, err error) {
 		rows, err := sqlx.NamedQueryContext(ctx, x, `INSERT INTO notes (text) VALUES (:text) RETURNING id`, Note{Text: text})
@@ -290,8 +291,8 @@ func sqlcHandle(tx *sql.Tx) handle {
 
 var errOwn = errors.New("the effect's own")
 
-// TestORMs creates, finds and nests through each ORM, on the handle of an effect and in a transaction
-// of its own, and meets a constraint. What database/sql may do there is tried in package sqldedup.
+// TestORMs creates, finds and nests through each ORM, on an effect's handle and in its own
+// transaction, and violates a constraint. Package sqldedup tests the limits of database/sql.
 func TestORMs(t *testing.T) {
 	t.Parallel()
 	for _, o := range orms() {

@@ -26,7 +26,7 @@ type Call struct {
 	// another tool. If there is none, Do makes a new key for a class that needs one; the process's
 	// end loses it. A ReadOnly tool uses only the key given here.
 	Key string
-	// Resumed says that a process that has ended may have tried the key. The outcome then counts as
+	// Resumed says that an earlier process may have tried the key. The outcome then counts as
 	// unknown until the call is answered.
 	Resumed bool
 
@@ -128,8 +128,8 @@ var (
 	errWaitTooLong = errors.New("the server's Retry-After outlasts the deadline")
 )
 
-// awaitNext pauses before the next try. err is the last try's error. If there is no next try it
-// returns the error that Do returns.
+// awaitNext pauses before the next try. err is the last try's error. Without a next try it returns
+// the error that Do returns.
 func (c *state) awaitNext(ctx context.Context, err error) error {
 	c.open = c.open || c.Class != tool.ReadOnly && leavesOpen(err)
 	switch {

@@ -39,7 +39,7 @@
 //	*dedup.InvalidError    Do Transport PutMeta Plan   no: repair the call, or the plan
 //	*StatusError           ResponseError, ResultError  by its status
 //	the tool's own         Do                          no: it is the answer
-//	*external.ParkedError  Do, in a *GaveUpError       later, once a person has found out; never with a new key
+//	*external.ParkedError  Do, in a *GaveUpError       later, after an operator's verdict; never with a new key
 //
 // A *GaveUpError also matches the reason why Do ended and the last try's error. It matches
 // [dedup.ErrOutcomeUnknown] if a try may have taken effect and there is a key to call again with.
@@ -47,7 +47,7 @@
 // # Circuit breakers and budgets
 //
 // Circuit breakers and budgets concern a server and all its callers, not one call, so this package
-// has none. Put them inside the try, where they see every try; module examples/failsafe does it
+// has none. Put them inside the try, so that they see every try; module examples/failsafe does it
 // with failsafe-go. Do treats circuitbreaker.ErrOpen and ratelimiter.ErrExceeded as answers and
 // ends at once. It returns a *GaveUpError if an earlier try left the outcome open.
 package runner

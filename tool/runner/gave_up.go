@@ -11,8 +11,8 @@ import (
 // With OutcomeUnknown and a key to call again with, it matches [dedup.ErrOutcomeUnknown].
 type GaveUpError struct {
 	Tool string
-	// Key is the call's key in the clear, for calling again. Error prints its hash. It is empty if
-	// the call has no key.
+	// Key is the call's key in the clear, for calling again. Error prints its hash. It is empty for
+	// a call without a key.
 	Key string
 	// Tries counts the tries of this Do.
 	Tries int
@@ -21,7 +21,7 @@ type GaveUpError struct {
 	// flight, the operation is parked (Err wraps an *[external.ParkedError]), or the call is
 	// Resumed. It is false for ReadOnly tools.
 	//
-	// Do not treat such a call as failed. Call again with the same key. If there is no key, or the
+	// Do not treat such a call as failed. Call again with the same key. Without a key, or if the
 	// tool is Unclassified, look at the tool's own data. A parked operation waits for an operator;
 	// the same call later returns its answer.
 	OutcomeUnknown bool
@@ -29,7 +29,7 @@ type GaveUpError struct {
 	// Why is the reason why Do ended: no try is left, Retry-After reaches beyond the deadline, or
 	// the context's error. It is nil if another try cannot repair Err.
 	Why error
-	// Err is the last try's error. It is nil if there was no try.
+	// Err is the last try's error. It is nil if nothing was tried.
 	Err error
 
 	// repeats reports whether the same call may be made again.

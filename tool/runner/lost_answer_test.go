@@ -151,7 +151,7 @@ func serve(t *testing.T, handler http.Handler, http2 bool) (*http.Client, string
 
 const wasLost = "runner: the answer was lost"
 
-// outermost returns the error that Transport made of err.
+// outermost returns the error that Transport wraps err in.
 func outermost(err error) error {
 	for !strings.HasPrefix(err.Error(), wasLost) {
 		err = errors.Unwrap(err)

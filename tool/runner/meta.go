@@ -37,9 +37,9 @@ func PutMeta(ctx context.Context, meta map[string]any) (map[string]any, error) {
 // the answer. isError is the result's IsError, and meta its _meta. It knows the codes of package
 // mcpdedup.
 //
-// The error is a *[StatusError]. [IsRetryable] is true for a call that is in flight, that may have
-// been committed, or that the server could not run now, and for an operation outside the database
-// without a result; RetryAfter is the server's. Any other tool error has status 422, which is not
+// The error is a *[StatusError]. [IsRetryable] is true if the call is in flight, may have been
+// committed, or could not run now. It is also true for an operation outside the database that has
+// no result yet. RetryAfter is the server's. Any other tool error has status 422, which is not
 // retryable.
 func ResultError(isError bool, meta map[string]any) error {
 	wait := metaSeconds(meta[door.MetaRetryAfter])

@@ -70,9 +70,9 @@ func (e *StatusError) Error() string {
 }
 
 // Retryable reports whether the condition may pass. It is true for 408, 425, 429, 500, 502, 503 and
-// 504, and for unregistered codes from 500 to 599, such as a proxy's 524, which count as 500 (RFC
-// 9110, section 15). 202 and 409 are retryable with a Retry-After, which says that the call, or a
-// twin with the same key, is in flight. Any other 409 is a lasting conflict.
+// 504. Unregistered codes from 500 to 599, such as a proxy's 524, count as 500 (RFC 9110, section
+// 15). 202 and 409 are retryable with a Retry-After, which says that the call, or a twin with the
+// same key, is in flight. Any other 409 is a lasting conflict.
 func (e *StatusError) Retryable() bool {
 	switch e.Code {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests,

@@ -97,9 +97,9 @@ func setKey(req *http.Request) error {
 }
 
 // lostAnswerError is returned if a request was on a connection and no whole answer came. It wraps
-// errors without a type of their own in net/http, such as the end of an HTTP/2 connection. It also
-// wraps the error of a second dial: net/http lost the connection, repeated the request, and could
-// not connect.
+// errors that net/http gives no type, such as the end of an HTTP/2 connection. It also wraps the
+// error of a second dial: net/http lost the connection, repeated the request, and could not
+// connect.
 type lostAnswerError struct{ err error }
 
 func (e *lostAnswerError) Error() string { return "runner: the answer was lost: " + e.err.Error() }

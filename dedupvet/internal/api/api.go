@@ -1,6 +1,6 @@
-// Package api names what the analyzers look for in the code of others: the
-// packages of dedup, pgx and the ORMs, and the types that run statements. All of it is
-// matched by path and name, so that dedupvet depends on none of them.
+// Package api names the code that the analyzers recognize: the packages of dedup, pgx and the ORMs,
+// and the types that run statements. They are matched by path and name, so dedupvet does not depend
+// on them.
 package api
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The packages that matter.
+// The packages that the analyzers recognize.
 const (
 	Dedup    = "github.com/tooldedup/dedup"
 	Tool     = Dedup + "/tool"
@@ -24,8 +24,8 @@ const (
 	SQL      = "database/sql"
 )
 
-// IsNamed reports whether t, or what it points to, is the type path.name, of
-// whatever type arguments.
+// IsNamed reports whether t, or the type that it points to, is the type path.name with any type
+// arguments.
 func IsNamed(t types.Type, path string, names ...string) bool {
 	if t == nil {
 		return false
@@ -34,18 +34,18 @@ func IsNamed(t types.Type, path string, names ...string) bool {
 	return ok && isObject(named.Obj(), path, names)
 }
 
-// IsFunc reports whether fn is one of the functions, not methods, of a package.
+// IsFunc reports whether fn is one of the named functions, not methods, of a package.
 func IsFunc(fn *types.Func, path string, names ...string) bool {
 	return fn != nil && fn.Signature().Recv() == nil && isObject(fn, path, names)
 }
 
-// IsMethod reports whether fn is one of the methods of the type path.recv.
+// IsMethod reports whether fn is one of the named methods of the type path.recv.
 func IsMethod(fn *types.Func, path, recv string, names ...string) bool {
 	return fn != nil && fn.Signature().Recv() != nil &&
 		IsNamed(fn.Signature().Recv().Type(), path, recv) && isObject(fn, path, names)
 }
 
-// IsDoorTx reports whether fn gives a handler behind one of the doors its transaction.
+// IsDoorTx reports whether fn returns the transaction of a handler behind a door.
 func IsDoorTx(fn *types.Func) bool { return IsFunc(fn, HTTP, "Tx") || IsFunc(fn, MCP, "Tx") }
 
 func isObject(obj types.Object, path string, names []string) bool {
@@ -57,12 +57,12 @@ func IsError(t types.Type) bool {
 	return types.Identical(t, types.Universe.Lookup("error").Type())
 }
 
-// Short is a type as messages show it: with the last element of its path.
+// Short returns a type for a message, with the name of its package.
 func Short(t types.Type) string {
 	return types.TypeString(t, func(p *types.Package) string { return p.Name() })
 }
 
-// InPGX reports whether a package is pgx or one of its own.
+// InPGX reports whether a package is pgx or part of it.
 func InPGX(p *types.Package) bool {
 	return p != nil && (p.Path() == PGX || strings.HasPrefix(p.Path(), PGX+"/"))
 }

@@ -10,18 +10,17 @@ func IsTx(t types.Type) bool { return IsNamed(t, PGX, "Tx") || IsNamed(t, Pool, 
 // IsConn reports whether t is one connection of pgx.
 func IsConn(t types.Type) bool { return IsNamed(t, PGX, "Conn") || IsNamed(t, Conn, "PgConn") }
 
-// IsPool reports whether t runs statements that are never part of the transaction that an
-// effect is handed.
+// IsPool reports whether t runs statements that are never part of the effect's transaction.
 func IsPool(t types.Type) bool { return IsNamed(t, Pool, "Pool", "Conn") }
 
-// IsForeign reports whether t runs statements that are part of that transaction only where it
-// is made of what package sqldedup hands out.
+// IsForeign reports whether t runs statements that are part of the effect's transaction only if t
+// was made from a value of package sqldedup.
 func IsForeign(t types.Type) bool {
 	return IsPool(t) || IsNamed(t, SQL, "DB", "Tx", "Conn", "Stmt") || isORM(t)
 }
 
-// IsQueries reports whether t is made by sqlc or in its way: a set of queries
-// that WithTx binds to a transaction.
+// IsQueries reports whether t is made by sqlc or like it: a set of queries that WithTx binds to a
+// transaction.
 func IsQueries(t types.Type) bool {
 	obj, _, _ := types.LookupFieldOrMethod(t, true, nil, "WithTx")
 	fn, ok := obj.(*types.Func)
@@ -33,9 +32,9 @@ func IsQueries(t types.Type) bool {
 		sig.Results().Len() == 1 && types.Identical(Elem(sig.Results().At(0).Type()), Elem(t))
 }
 
-// IsStatement reports whether fn, a method, runs a statement or begins a
-// transaction, as those of pgx, database/sql and the ORMs do. Methods of other types
-// count if they answer with types of pgx and database/sql.
+// IsStatement reports whether fn, a method, runs a statement or begins a transaction, like the
+// methods of pgx, database/sql and the ORMs. A method of another type counts if it returns a type
+// of pgx or database/sql.
 func IsStatement(fn *types.Func) bool {
 	if isORM(fn.Signature().Recv().Type()) {
 		return isORMStatement(fn)
@@ -53,9 +52,8 @@ func IsStatement(fn *types.Func) bool {
 	return results.Len() > 0 && ofDatabase(results.At(0).Type())
 }
 
-// IsHandle reports whether t is a transaction or something that works on one's
-// connection: its rows, a batch, a set of queries, or an interface of the
-// application's own with methods of pgx.
+// IsHandle reports whether t is a transaction or a value on its connection: rows, a batch, a set of
+// queries, or an interface of the application with methods of pgx.
 func IsHandle(t types.Type) bool {
 	switch {
 	case IsTx(t), IsConn(t), IsNamed(t, PGX, "Rows", "Row", "BatchResults", "LargeObjects", "LargeObject"), IsQueries(t):
@@ -72,7 +70,7 @@ func IsHandle(t types.Type) bool {
 	return false
 }
 
-// HoldsHandle reports whether t is a handle or a struct with one in it.
+// HoldsHandle reports whether t is a handle or a struct with a handle in it.
 func HoldsHandle(t types.Type) bool { return holds(t, 2) }
 
 func holds(t types.Type, depth int) bool {
@@ -103,7 +101,7 @@ func ofDatabase(t types.Type) bool {
 	return InPGX(pkg) || pkg != nil && pkg.Path() == SQL
 }
 
-// Elem is the type that t points to, or t.
+// Elem returns the type that t points to, or t.
 func Elem(t types.Type) types.Type {
 	t = types.Unalias(t)
 	if p, ok := t.(*types.Pointer); ok {

@@ -11,9 +11,9 @@ import (
 
 const directive = "//dedupvet:ignore"
 
-// NewAnalyzer makes an analyzer that has the [Code] of its package, and what else it requires. Its findings
-// are left out on the line of a comment `//dedupvet:ignore reason`, or on the line below one that
-// stands alone. Without a reason they stay: the next reader is to know why.
+// NewAnalyzer returns an analyzer that requires the [Code] of its package and the given analyzers.
+// A comment `//dedupvet:ignore reason` hides the findings on its line, or on the next line if the
+// comment stands alone. Without a reason it has no effect: the next reader needs the reason.
 func NewAnalyzer(name, doc string, run func(*analysis.Pass), requires ...*analysis.Analyzer) *analysis.Analyzer {
 	return &analysis.Analyzer{
 		Name: name, Doc: doc, Requires: append(requires, Analyzer),
@@ -31,7 +31,7 @@ func NewAnalyzer(name, doc string, run func(*analysis.Pass), requires ...*analys
 	}
 }
 
-// line is one of a file as it is on disk, whatever //line says.
+// line is a line of a file on disk, regardless of //line comments.
 type line struct {
 	file string
 	n    int
@@ -42,7 +42,7 @@ func at(fset *token.FileSet, pos token.Pos) line {
 	return line{p.Filename, p.Line}
 }
 
-// lines are those with findings that are silenced.
+// lines returns the lines whose findings are hidden.
 func lines(pass *analysis.Pass) map[line]bool {
 	silent := make(map[line]bool)
 	for _, file := range pass.Files {
@@ -67,8 +67,8 @@ func hasReason(comment *ast.Comment) bool {
 	return ok && strings.HasPrefix(reason, " ") && strings.TrimSpace(reason) != ""
 }
 
-// standsAlone reports whether there is nothing before a comment on its line: then it
-// is about the next one.
+// standsAlone reports whether a comment is the first thing on its line, so that it applies to the
+// next line.
 func standsAlone(pass *analysis.Pass, comment *ast.Comment) bool {
 	pos := pass.Fset.PositionFor(comment.Pos(), false)
 	text, err := pass.ReadFile(pos.Filename)

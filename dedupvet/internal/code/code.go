@@ -1,5 +1,5 @@
-// Package code has the functions of a package in SSA form, where every value is
-// given once, and follows values and errors through them.
+// Package code provides the functions of a package in SSA form, in which every value is assigned
+// once, and follows values and errors through them.
 package code
 
 import (
@@ -17,9 +17,9 @@ import (
 	"github.com/tooldedup/dedup/dedupvet/internal/api"
 )
 
-// Analyzer makes the *Code of a package for other analyzers. That of x/tools,
-// buildssa, has facts, for which every package below would be analyzed too, and
-// no names of variables.
+// Analyzer computes the *Code of a package for other analyzers. The buildssa analyzer of x/tools is
+// not used: it has facts, so every imported package would be analyzed too, and it drops the names
+// of variables.
 var Analyzer = &analysis.Analyzer{
 	Name:       "dedupcode",
 	Doc:        "build the SSA form for the analyzers of dedupvet",
@@ -32,7 +32,8 @@ func Of(pass *analysis.Pass) *Code { return pass.ResultOf[Analyzer].(*Code) }
 
 // Code is the code of one package.
 type Code struct {
-	// Funcs are its functions, with literals and the one that sets its variables.
+	// Funcs are its functions, its function literals, and the function that initializes its
+	// variables.
 	Funcs []*ssa.Function
 
 	callers  map[*ssa.Function][]ssa.CallInstruction
@@ -84,8 +85,8 @@ func (c *Code) add(fn *ssa.Function) {
 	}
 }
 
-// declared is the function as it stands in the source: not for certain types, nor
-// bound to a receiver.
+// declared returns the function as it is declared: without type arguments and not bound to a
+// receiver.
 func declared(fn *ssa.Function) *ssa.Function {
 	if origin := fn.Origin(); origin != nil {
 		fn = origin
@@ -101,7 +102,7 @@ func declared(fn *ssa.Function) *ssa.Function {
 // Callers returns the calls of a function in its package.
 func (c *Code) Callers(fn *ssa.Function) []ssa.CallInstruction { return c.callers[fn] }
 
-// Instructions are those of a function, without literals in it.
+// Instructions returns the instructions of a function, without those of its literals.
 func Instructions(fn *ssa.Function) iter.Seq[ssa.Instruction] {
 	return func(yield func(ssa.Instruction) bool) {
 		for _, b := range fn.Blocks {
@@ -114,8 +115,8 @@ func Instructions(fn *ssa.Function) iter.Seq[ssa.Instruction] {
 	}
 }
 
-// Callee is the function or method that is called, nil if that is only known at
-// run time. Methods of interfaces are given too.
+// Callee returns the called function or method, also a method of an interface. It returns nil if
+// the function is known only at run time.
 func Callee(call *ssa.CallCommon) *types.Func {
 	if call.IsInvoke() {
 		return call.Method.Origin()
@@ -128,7 +129,7 @@ func Callee(call *ssa.CallCommon) *types.Func {
 	return nil
 }
 
-// Receiver is the x of a method call x.M(…), nil for other calls.
+// Receiver returns the x of a method call x.M(…), and nil for other calls.
 func Receiver(call *ssa.CallCommon) ssa.Value {
 	if call.IsInvoke() {
 		return call.Value
@@ -139,7 +140,7 @@ func Receiver(call *ssa.CallCommon) ssa.Value {
 	return nil
 }
 
-// Args are a call's arguments without its receiver.
+// Args returns a call's arguments without the receiver.
 func Args(call *ssa.CallCommon) []ssa.Value {
 	if !call.IsInvoke() && Receiver(call) != nil {
 		return call.Args[1:]
@@ -147,7 +148,7 @@ func Args(call *ssa.CallCommon) []ssa.Value {
 	return call.Args
 }
 
-// Uses are the instructions that use a value.
+// Uses returns the instructions that use a value.
 func Uses(v ssa.Value) []ssa.Instruction {
 	if v.Referrers() == nil {
 		return nil
@@ -158,7 +159,7 @@ func Uses(v ssa.Value) []ssa.Instruction {
 	})
 }
 
-// CallName is the function of a call: by its name, or that of the variable that holds it.
+// CallName returns the name of the called function, or of the variable that holds it.
 func CallName(call *ssa.CallCommon) string {
 	if fn := Callee(call); fn != nil {
 		return fn.Name()
@@ -166,7 +167,7 @@ func CallName(call *ssa.CallCommon) string {
 	return cmp.Or(Name(call.Value), "a function")
 }
 
-// FuncName is a function as code elsewhere would spell it.
+// FuncName returns a function's name as other packages spell it.
 func FuncName(fn *types.Func) string {
 	if recv := fn.Signature().Recv(); recv != nil {
 		return api.Short(recv.Type()) + "." + fn.Name()
@@ -174,7 +175,7 @@ func FuncName(fn *types.Func) string {
 	return fn.Pkg().Name() + "." + fn.Name()
 }
 
-// Name is a variable that holds a value, or its address; empty if there is none.
+// Name returns the name of a variable that holds a value or its address, or "" if there is none.
 func Name(v ssa.Value) string {
 	if refs := v.Referrers(); refs != nil {
 		for _, ref := range *refs {
@@ -188,7 +189,7 @@ func Name(v ssa.Value) string {
 	switch v := v.(type) {
 	case *ssa.Parameter, *ssa.FreeVar:
 		return v.Name()
-	case *ssa.Alloc: // a variable, or a word such as complit
+	case *ssa.Alloc: // the comment is a variable's name, or a word such as complit
 		if !slices.Contains([]string{"complit", "slicelit", "varargs", "new", "makeslice"}, v.Comment) {
 			return v.Comment
 		}

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// From returns what a value is made of in its function, and for what a literal
-// captures, around it. It is nothing for calls and parameters, and goes from an element
-// or field to the whole. It takes no account of order in variables that literals
-// capture: these have all values that they are ever given.
+// From returns the values that a value is made from in its function; for a captured variable, in
+// the enclosing function. It returns nothing for calls and parameters. For an element or a field it
+// returns the whole. It ignores order for captured variables: they have every value that is ever
+// assigned.
 func (c *Code) From(v ssa.Value) (from []ssa.Value) {
 	switch v := v.(type) {
 	case *ssa.FreeVar:
@@ -36,8 +36,8 @@ func (c *Code) From(v ssa.Value) (from []ssa.Value) {
 	return from
 }
 
-// Search reports whether a value is made of one that is found. look says whether a value is, and else what to
-// look at in its place.
+// Search reports whether a value, or a value that it is made from, is found. look reports whether a
+// value is found, and otherwise returns the values to search next.
 func Search(v ssa.Value, look func(v ssa.Value) (found bool, from []ssa.Value)) bool {
 	seen := make(map[ssa.Value]bool)
 	var search func(v ssa.Value) bool
@@ -52,7 +52,7 @@ func Search(v ssa.Value, look func(v ssa.Value) (found bool, from []ssa.Value)) 
 	return search(v)
 }
 
-// Given returns the arguments that a parameter is given in its package.
+// Given returns the arguments that calls in the package pass for a parameter.
 func (c *Code) Given(v *ssa.Parameter) (given []ssa.Value) {
 	i := slices.Index(v.Parent().Params, v)
 	for _, call := range c.callers[v.Parent()] {
@@ -63,7 +63,7 @@ func (c *Code) Given(v *ssa.Parameter) (given []ssa.Value) {
 	return given
 }
 
-// Stored returns what a variable is given, itself and its elements.
+// Stored returns the values that are assigned to a variable and to its elements.
 func (c *Code) Stored(addr ssa.Value) (stored []ssa.Value) {
 	for _, use := range Uses(addr) {
 		switch use := use.(type) {
@@ -82,7 +82,7 @@ func (c *Code) Stored(addr ssa.Value) (stored []ssa.Value) {
 	return stored
 }
 
-// FieldsOf are the values that a variable's fields are given.
+// FieldsOf returns the values that are assigned to a variable's fields.
 func FieldsOf(v *ssa.Alloc) (given []ssa.Value) {
 	for _, use := range Uses(v) {
 		if addr, ok := use.(*ssa.FieldAddr); ok {
@@ -96,7 +96,7 @@ func FieldsOf(v *ssa.Alloc) (given []ssa.Value) {
 	return given
 }
 
-// UsesOf are the instructions that use a function, as it is or as a closure.
+// UsesOf returns the instructions that use a function, directly or as a closure.
 func (c *Code) UsesOf(fn *ssa.Function) []ssa.Instruction {
 	if closure := c.closures[fn]; closure != nil {
 		return Uses(closure)
@@ -104,8 +104,8 @@ func (c *Code) UsesOf(fn *ssa.Function) []ssa.Instruction {
 	return Uses(fn)
 }
 
-// Functions returns the functions of this package that a value may be: by way of
-// variables, conversions, functions that return functions, and parameters.
+// Functions returns the functions of this package that a value may be. It follows variables,
+// conversions, functions that return functions, and parameters.
 func (c *Code) Functions(v ssa.Value) []*ssa.Function {
 	return c.functions(v, make(map[*ssa.Call]bool))
 }
@@ -148,7 +148,7 @@ func (c *Code) functions(v ssa.Value, calls map[*ssa.Call]bool) (found []*ssa.Fu
 			}
 		case *ssa.Parameter:
 			each(c.Given(v))
-		case *ssa.FieldAddr, *ssa.Field: // may hold others too
+		case *ssa.FieldAddr, *ssa.Field: // a field may hold other functions too
 		default:
 			each(c.From(v))
 		}
@@ -157,13 +157,13 @@ func (c *Code) functions(v ssa.Value, calls map[*ssa.Call]bool) (found []*ssa.Fu
 	return found
 }
 
-// IsFunction reports whether a type is one of functions.
+// IsFunction reports whether a type is a function type.
 func IsFunction(t types.Type) bool {
 	_, ok := t.Underlying().(*types.Signature)
 	return ok
 }
 
-// FieldOf is the field of a struct that an instruction reads or addresses, as Field has it.
+// FieldOf returns the struct field that an instruction reads or addresses, as Field does.
 func FieldOf(in ssa.Instruction) (owner types.Type, field *types.Var, base ssa.Value) {
 	switch in := in.(type) {
 	case *ssa.FieldAddr:
@@ -176,8 +176,8 @@ func FieldOf(in ssa.Instruction) (owner types.Type, field *types.Var, base ssa.V
 	return nil, nil, nil
 }
 
-// Field is the field of a struct that an address is of: the struct's type, the
-// field, and the address of the struct.
+// Field returns the struct field at an address: the struct's type, the field, and the address of
+// the struct.
 func Field(addr ssa.Value) (owner types.Type, field *types.Var, base ssa.Value) {
 	f, ok := addr.(*ssa.FieldAddr)
 	if !ok {

@@ -1,6 +1,5 @@
-// Package mail is a tool that sends mail over SMTP, which offers the least: it takes no key, and
-// what was sent cannot be looked up. So a mail is sent at most once. What makes the tool
-// useful is that it knows when nothing can have been sent.
+// Package mail is a tool that sends mail over SMTP. SMTP takes no key and has no look-up, so a mail
+// is sent at most once. The tool is still useful, because it knows when nothing can have been sent.
 package mail
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// Mail is what the tool is called with.
+// Mail has the arguments of the tool.
 type Mail struct {
 	From    string `json:"from"`
 	To      string `json:"to"`
@@ -27,7 +26,7 @@ type Mail struct {
 	Text    string `json:"text"`
 }
 
-// Sent is what is recorded.
+// Sent is the recorded result.
 type Sent struct {
 	MessageID string `json:"message_id"`
 }
@@ -37,8 +36,8 @@ func Tool(server string) external.Tool[Mail, Sent] {
 	return external.Tool[Mail, Sent]{
 		Name: "send_mail",
 		Perform: func(ctx context.Context, a external.Attempt, m Mail) (Sent, error) {
-			// By the Message-ID a person finds the mail in the server's log, and a reader's program
-			// may notice a second copy.
+			// An operator can find the mail by its Message-ID in the server's log, and the
+			// recipient's program may notice a second copy.
 			sent := Sent{MessageID: a.Key + "@dedup.example"}
 			if err := send(ctx, server, m, sent.MessageID); err != nil {
 				return Sent{}, err
@@ -48,17 +47,18 @@ func Tool(server string) external.Tool[Mail, Sent] {
 	}
 }
 
-// send hands a mail to the server, which has it when it has read the dot that ends the text.
-// Before that nothing is sent, and after that only its answer says whether it is.
+// send sends a mail to the server. The server has the mail when it has read the dot that ends the
+// text. Before that nothing is sent; after it only the server's answer tells whether the mail is
+// sent.
 func send(ctx context.Context, server string, m Mail, id string) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", server)
 	if err != nil {
 		return external.NotDone(err)
 	}
 	defer func() { _ = conn.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // net/smtp knows no context
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // net/smtp does not use a context
 	host, _, _ := net.SplitHostPort(server)
-	client, err := smtp.NewClient(conn, host) // StartTLS and Auth go behind it
+	client, err := smtp.NewClient(conn, host) // StartTLS and Auth would come next
 	if err != nil {
 		return external.NotDone(err)
 	}
@@ -76,7 +76,7 @@ func send(ctx context.Context, server string, m Mail, id string) error {
 	return nil
 }
 
-// begin sends the envelope, and returns where the text goes.
+// begin sends the envelope and returns the writer for the text.
 func begin(client *smtp.Client, m Mail) (io.WriteCloser, error) {
 	if err := client.Mail(m.From); err != nil {
 		return nil, err
@@ -87,8 +87,8 @@ func begin(client *smtp.Client, m Mail) (io.WriteCloser, error) {
 	return client.Data()
 }
 
-// certain is what the server has answered: 5xx is never, 4xx not now. It is nil where there
-// is no answer.
+// certain returns an error for an answer of the server: 5xx is final, and 4xx means that nothing
+// was sent. It returns nil if there is no answer.
 func certain(err error) error {
 	reply, ok := errors.AsType[*textproto.Error](err)
 	switch {

@@ -55,8 +55,8 @@ func TestSend(t *testing.T) {
 	require.Contains(t, server.queued()[0], "\n\nThank you.\n.")
 }
 
-// TestLostAnswer: the server has the whole text, and its answer is lost. Nobody knows
-// whether it was queued, so the mail is parked, and every call says so until a person has found out.
+// TestLostAnswer: the server has the whole text, and its answer is lost. It is unknown whether the
+// mail was queued, so the mail is parked. Every call reports that until an operator has found out.
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	for ends, queued := range map[string]bool{hangUp: true, loseAndHangUp: false} {
@@ -71,7 +71,7 @@ func TestLostAnswer(t *testing.T) {
 		require.Contains(t, parked.Operation.Note, "no answer: EOF")
 		require.False(t, parked.Operation.SentAt.IsZero())
 
-		// The server's log shows the mail, or it does not.
+		// The server's log shows the mail, or does not.
 		id := parked.Operation.ProviderKey + "@dedup.example"
 		verdict := external.Never("not in the server's log")
 		if queued {
@@ -86,8 +86,8 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// TestFailsBefore: the session ends before the text does, or the server wants the mail
-// later. It is sent again, once.
+// TestFailsBefore: the session ends before the text does, or the server asks to send the mail
+// later. The mail is sent again, once.
 func TestFailsBefore(t *testing.T) {
 	t.Parallel()
 	for name, says := range map[string]map[string][]string{
@@ -111,7 +111,7 @@ func TestFailsBefore(t *testing.T) {
 	}
 }
 
-// TestNotConnected meets no server at first.
+// TestNotConnected starts without a server.
 func TestNotConnected(t *testing.T) {
 	t.Parallel()
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
@@ -120,14 +120,14 @@ func TestNotConnected(t *testing.T) {
 	s := newSender(t, Tool(closed.Addr().String()))
 	_, err = s.mail.Do(t.Context(), dedup.Call{Scope: "acme", Key: "k", MaxWait: -1}, Mail{From: "a@b.example", To: "c@d.example"})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
-	require.NoError(t, s.tools.Close(t.Context())) // so that nothing is being attempted
+	require.NoError(t, s.tools.Close(t.Context())) // no attempt runs after it
 	status, err := s.tools.Status(t.Context(), "acme", "send_mail", "k")
 	require.NoError(t, err)
 	op := status.Operation
 	require.Equal(t, external.Pending, op.State, "nothing that was sent has an effect")
 }
 
-// TestRefused records that the server will not have it.
+// TestRefused records the server's refusal.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"RCPT", "."} {

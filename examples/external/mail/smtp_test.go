@@ -16,14 +16,14 @@ type smtpServer struct {
 
 	mu    sync.Mutex
 	mails []string
-	// says has, by command, what it says the next times instead of what it should. The command
-	// "." is the end of a text, and "" the greeting.
+	// says has, for each command, the next answers instead of the usual ones. The command "." is
+	// the end of a text, and "" the greeting.
 	says map[string][]string
 }
 
 const (
-	hangUp        = "hang up"           // ends the session without a word
-	loseAndHangUp = "lose, and hang up" // forgets the text besides
+	hangUp        = "hang up"           // ends the session without an answer
+	loseAndHangUp = "lose, and hang up" // also loses the text
 )
 
 func newSMTPServer(t *testing.T, says map[string][]string) *smtpServer {
@@ -48,7 +48,7 @@ func newSMTPServer(t *testing.T, says map[string][]string) *smtpServer {
 	return s
 }
 
-// serve is one session.
+// serve handles one session.
 func (s *smtpServer) serve(conn *textproto.Conn) {
 	defer conn.Close()
 	usual := map[string]string{
@@ -87,7 +87,7 @@ func (s *smtpServer) reply(command, usual string) string {
 	return usual
 }
 
-// queue takes a mail, unless the next answer says otherwise.
+// queue queues a mail, unless another answer is set.
 func (s *smtpServer) queue(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +96,7 @@ func (s *smtpServer) queue(text string) {
 	}
 }
 
-// queued returns the mails that it has taken.
+// queued returns the mails in the queue.
 func (s *smtpServer) queued() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

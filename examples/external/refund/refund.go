@@ -1,5 +1,5 @@
-// Package refund is a tool that refunds payments through Stripe, and keeps the order beside
-// it. It shows what each answer of an API with idempotency keys means for an attempt.
+// Package refund is a tool that refunds payments through Stripe and updates the order in the same
+// transaction as the record. It shows how to handle each answer of an API with idempotency keys.
 package refund
 
 import (
@@ -18,20 +18,20 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// Refund is what the tool is called with.
+// Refund has the arguments of the tool.
 type Refund struct {
 	Order   int    `json:"order"`
 	Payment string `json:"payment"` // Stripe's id, pi_…
 	Cents   int    `json:"cents"`
 }
 
-// Refunded is what is recorded.
+// Refunded is the recorded result.
 type Refunded struct {
 	ID     string `json:"id"`     // Stripe's, re_…
-	Status string `json:"status"` // where it is pending, a webhook says what becomes of it
+	Status string `json:"status"` // if it is pending, a webhook reports the final one
 }
 
-// Tool returns the tool for an API and a secret key of it.
+// Tool returns the tool for an API and its secret key.
 func Tool(api, secret string) external.Tool[Refund, Refunded] {
 	s := &stripe{api: api, secret: secret, http: &http.Client{Transport: &external.Transport{}}}
 	return external.Tool[Refund, Refunded]{
@@ -72,7 +72,7 @@ func (s *stripe) refund(ctx context.Context, a external.Attempt, in Refund) (out
 	req.Header.Set("Idempotency-Key", a.Key)
 	res, err := s.http.Do(req)
 	if err != nil {
-		return out, err // Transport marks what was certainly not sent
+		return out, err // Transport marks requests that were certainly not sent
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode == http.StatusOK {
@@ -90,20 +90,20 @@ type apiError struct{ Type, Code, Message string }
 
 func (e *apiError) Error() string { return fmt.Sprintf("stripe: %s %s: %s", e.Type, e.Code, e.Message) }
 
-// meaning says what an error makes known of the attempt.
+// meaning returns an error that tells package external the outcome of the attempt.
 func meaning(status int, e *apiError) error {
 	if e.Type == "idempotency_error" {
-		// The key came with other parameters before, such as those of an older release. That
+		// The key was used with other parameters before, for instance by an older release. That
 		// request may have refunded.
 		return fmt.Errorf("%w: %w", external.ErrExists, e)
 	}
 	switch status {
-	case http.StatusTooManyRequests, http.StatusUnauthorized, http.StatusForbidden: // turned away before anything ran
+	case http.StatusTooManyRequests, http.StatusUnauthorized, http.StatusForbidden: // refused before anything ran
 		return external.NotDone(e)
-	case http.StatusBadRequest, http.StatusPaymentRequired, http.StatusNotFound: // and so it stays
+	case http.StatusBadRequest, http.StatusPaymentRequired, http.StatusNotFound: // will be refused again
 		return dedup.Final(e)
 	}
-	// Nobody knows. With a 409 the first request with the key still runs. A 500 is replayed, so
-	// that the key may be of no help.
+	// The outcome is unknown. A 409 means that the first request with the key is running. A 500 is
+	// replayed, so another request with the key may not help.
 	return e
 }

@@ -35,7 +35,7 @@ func newShop(t *testing.T, tool external.Tool[Refund, Refunded]) *shop {
 	return open(t, pool, tool)
 }
 
-// open is a process of the shop.
+// open starts a process of the shop.
 func open(t *testing.T, pool *pgxpool.Pool, tool external.Tool[Refund, Refunded]) *shop {
 	t.Helper()
 	d, err := dedup.New(pool, nil)
@@ -66,8 +66,8 @@ func (s *shop) lookup() external.Operation {
 	return status.Operation
 }
 
-// TestLostAnswer: the refund is made and its answer lost. The same key is sent again, the
-// answer is replayed, and it is recorded together with the order's state.
+// TestLostAnswer: the refund is made and its answer is lost. The next attempt sends the same key,
+// and the replayed answer is recorded together with the order's state.
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	stripe := newStripe(t)
@@ -91,7 +91,7 @@ func TestLostAnswer(t *testing.T) {
 	require.Equal(t, "re_1", op.Ref)
 }
 
-// TestLostRequest loses the request instead, which looks the same from here.
+// TestLostRequest loses the request instead, which looks the same to the tool.
 func TestLostRequest(t *testing.T) {
 	t.Parallel()
 	stripe := newStripe(t)
@@ -111,8 +111,8 @@ func TestLostRequest(t *testing.T) {
 	shop.requireOrder("refunded")
 }
 
-// TestStillRunning: the attempt gives up while Stripe works on it. The key is in use until
-// there is an answer, which is replayed.
+// TestStillRunning: the attempt gives up while Stripe still handles it. The key is in use until
+// there is an answer, which is then replayed.
 func TestStillRunning(t *testing.T) {
 	t.Parallel()
 	stripe := newStripe(t)
@@ -123,7 +123,7 @@ func TestStillRunning(t *testing.T) {
 	}
 	var asked atomic.Int32
 	stripe.gate = func() int {
-		if asked.Add(1) == 3 { // the second has met the first
+		if asked.Add(1) == 3 { // the second request met the first
 			close(finish)
 		}
 		return 0
@@ -139,7 +139,7 @@ func TestStillRunning(t *testing.T) {
 	require.Positive(t, replays, "one for each that was not cut off")
 }
 
-// TestBusy is turned away before anything is run, and tries again.
+// TestBusy: Stripe refuses before anything runs, and the tool tries again.
 func TestBusy(t *testing.T) {
 	t.Parallel()
 	stripe := newStripe(t)
@@ -157,7 +157,7 @@ func TestBusy(t *testing.T) {
 	shop.requireOrder("refunded")
 }
 
-// TestRefused records what the provider will not do, and says so of the order.
+// TestRefused records the provider's refusal and updates the order.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	stripe := newStripe(t)
@@ -173,8 +173,8 @@ func TestRefused(t *testing.T) {
 	shop.requireOrder("not refundable")
 }
 
-// TestServerError gets the same 500 from then on, whatever has happened. When the key may
-// be forgotten the refund is parked, and a person looks it up.
+// TestServerError: Stripe replays the same 500, whatever happened. When Stripe may have forgotten
+// the key, the refund is parked, and an operator looks it up.
 func TestServerError(t *testing.T) {
 	t.Parallel()
 	stripe := newStripe(t)
@@ -196,7 +196,7 @@ func TestServerError(t *testing.T) {
 	require.Zero(t, refunds)
 	shop.requireOrder("paid")
 
-	// The dashboard shows no refund. It is attempted again; the key is new to Stripe by now.
+	// The dashboard shows no refund. The tool tries again; Stripe no longer knows the key.
 	stripe.endpoint = func() int { return 0 }
 	require.NoError(t, shop.tools.Resolve(t.Context(), parked.Operation, external.Never("no refund in the dashboard")))
 	result, err := shop.do()
@@ -205,8 +205,8 @@ func TestServerError(t *testing.T) {
 	shop.requireOrder("refunded")
 }
 
-// TestOtherParameters is a deploy between two attempts, which changes what is sent. That is
-// no refusal: the first attempt may have refunded, and here it has.
+// TestOtherParameters: a deploy between two attempts changes the request. That is not a refusal:
+// the first attempt may have refunded, and here it did.
 func TestOtherParameters(t *testing.T) {
 	t.Parallel()
 	stripe := newStripe(t)

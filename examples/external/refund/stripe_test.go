@@ -11,33 +11,33 @@ import (
 
 // fakeStripe makes refunds by the rules for idempotency keys that Stripe documents:
 //
-//   - the status and the body of the first request with a key are kept from the moment that its
-//     endpoint begins, errors included, and replayed;
-//   - a request with a key whose first request still runs is a 409, with another one's parameters a 400, and
-//     neither is kept;
-//   - a request that is turned away before its endpoint begins is not kept;
+//   - once its endpoint begins, the first request's status and body are kept under the key and
+//     replayed, also if they are an error;
+//   - a request gets 409 if the key's first request still runs, and 400 if it has other parameters
+//     than the first; neither is kept;
+//   - a request that is refused before its endpoint begins is not kept;
 //   - a key is forgotten when it is 24 hours old.
 type fakeStripe struct {
 	*httptest.Server
 
 	mu      sync.Mutex
-	age     time.Duration // has passed since the server began
+	age     time.Duration // the time since the server started
 	keys    map[string]*kept
 	refunds []string
 	replays int
 
-	// gate is asked before the endpoint begins, and endpoint runs in the place of it; zero means
-	// as usual. lost takes away the answer to a request, counted from 1.
+	// gate runs before the endpoint, and endpoint replaces it; nil means the usual behavior. lost
+	// is the number, from 1, of the request whose answer is lost.
 	gate, endpoint func() int
 	lost           map[int]bool
 	requests       int
 }
 
-// kept is what is known of a key.
+// kept is the stored answer of a key.
 type kept struct {
 	params string
 	since  time.Duration
-	status int // 0: the first request still runs
+	status int // 0 while the first request runs
 	body   string
 }
 
@@ -114,14 +114,14 @@ func errorBody(kind, code string) string {
 	return fmt.Sprintf(`{"error": {"type": %q, "code": %q, "message": "see the documentation"}}`, kind, code)
 }
 
-// made returns how many refunds there are, and how many answers were replayed.
+// made returns the number of refunds and of replayed answers.
 func (s *fakeStripe) made() (refunds, replays int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.refunds), s.replays
 }
 
-// pass lets time pass.
+// pass advances the clock.
 func (s *fakeStripe) pass(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

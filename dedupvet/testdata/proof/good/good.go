@@ -1,4 +1,4 @@
-// Package good does what package bad does, well.
+// Package good does the same as package bad, without its mistakes.
 package good
 
 import (
@@ -35,7 +35,7 @@ func Open(ctx context.Context, d *dedup.Deduper, invoice string) (id int, err er
 	return 0, errors.New("try again later")
 }
 
-// Probe asks the database how it copes; what it writes twice does no harm.
+// Probe measures the database; its writes may be repeated.
 func Probe(ctx context.Context, d *dedup.Deduper, call dedup.Call) error {
 	//dedupvet:ignore every probe is a call of its own
 	call.Key = rand.Text()
@@ -46,7 +46,7 @@ func Probe(ctx context.Context, d *dedup.Deduper, call dedup.Call) error {
 	return err
 }
 
-// Refund sends an effect outside of the database with the key that all its attempts have.
+// Refund makes an effect outside the database with the key that all its attempts have.
 var Refund = external.Tool[string, int]{
 	Name: "refund",
 	Perform: func(ctx context.Context, a external.Attempt, order string) (int, error) {
@@ -67,7 +67,7 @@ var Refund = external.Tool[string, int]{
 	},
 }
 
-// tell does what is outside of the database when the ticket is committed.
+// tell does the work outside the database after the ticket is committed.
 func tell(ctx context.Context, id int) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://example.com/tickets", nil)
 	if err != nil {

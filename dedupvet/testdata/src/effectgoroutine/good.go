@@ -13,7 +13,7 @@ import (
 
 type ticket struct{ id int }
 
-// Goroutines that compute, and use what was read before.
+// Goroutines that compute, and use values that were read before.
 func computes(ctx context.Context, d *dedup.Deduper, call dedup.Call) {
 	dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
 		var t ticket
@@ -68,7 +68,7 @@ func callsInParallel(ctx context.Context, d *dedup.Deduper, calls []dedup.Call) 
 	return g.Wait()
 }
 
-// A transaction of the goroutine's own is effectwrites' business.
+// A goroutine's own transaction is reported by effectwrites.
 func ownTx(ctx context.Context, d *dedup.Deduper, call dedup.Call, pool *pgxpool.Pool) {
 	dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
 		go func() {
@@ -89,7 +89,7 @@ type queue struct{}
 
 func (queue) Go(tx pgx.Tx) {}
 
-// A method of that name which takes no function.
+// A method of that name without a function argument.
 func namedGo(ctx context.Context, d *dedup.Deduper, call dedup.Call, q queue) {
 	dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
 		q.Go(tx)
@@ -97,7 +97,7 @@ func namedGo(ctx context.Context, d *dedup.Deduper, call dedup.Call, q queue) {
 	})
 }
 
-// No effect: the application's own transaction.
+// Not an effect: the application's own transaction.
 func noEffect(ctx context.Context, pool *pgxpool.Pool) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		go func() { _, _ = tx.Exec(ctx, "INSERT") }()

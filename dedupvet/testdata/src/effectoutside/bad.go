@@ -71,7 +71,7 @@ func (s *shop) pauses(ctx context.Context, call dedup.Call) {
 	})
 }
 
-// On another goroutine, or deferred, it is repeated all the same.
+// On another goroutine, or deferred, it is repeated too.
 func (s *shop) aside(ctx context.Context, call dedup.Call) {
 	dedup.Do(ctx, s.d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
 		defer http.Get("https://example.com")           // want `http.Get in an effect`
@@ -86,7 +86,7 @@ func open(ctx context.Context, tx pgx.Tx, in string) (int, error) {
 	return 1, notify(in)
 }
 
-// notify is called by an effect, by way of no transaction.
+// notify is called by an effect, without a transaction.
 func notify(text string) error {
 	_, err := http.Post("https://example.com", text, nil) // want `http.Post in notify, which an effect calls`
 	return err

@@ -9,7 +9,7 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// Attempts and look-ups are made outside of the database. What is written beside them is not.
+// Attempts and look-ups run outside the transaction; the functions beside them do not.
 var pays = external.Tool[string, int]{
 	Perform: func(ctx context.Context, a external.Attempt, in string) (int, error) {
 		_, err := http.Post("https://example.com/"+in, "text/plain", nil)

@@ -30,7 +30,7 @@ func (s *shop) around(ctx context.Context, call dedup.Call) error {
 // mail is called by no effect.
 func mail(text string) error { return exec.Command("mail", text).Run() }
 
-// Making a request is not sending it.
+// A request that is made and not sent.
 func (s *shop) prepares(ctx context.Context, call dedup.Call) {
 	dedup.Do(ctx, s.d, call, func(ctx context.Context, tx pgx.Tx) (string, error) {
 		req, err := http.NewRequestWithContext(ctx, "POST", "https://example.com", nil)
@@ -42,7 +42,7 @@ func (s *shop) prepares(ctx context.Context, call dedup.Call) {
 	})
 }
 
-// Times are no pauses.
+// Times without a pause.
 func (s *shop) tellsTime(ctx context.Context, call dedup.Call) {
 	dedup.Do(ctx, s.d, call, func(ctx context.Context, tx pgx.Tx) (time.Time, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -68,7 +68,7 @@ func (s *shop) namesakes(ctx context.Context, call dedup.Call, c client) {
 	})
 }
 
-// The application's own transaction is its own affair.
+// The application's own transaction is not checked.
 func (s *shop) noEffect(ctx context.Context, pool *pgxpool.Pool) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		_, err := http.Get("https://example.com")
@@ -76,7 +76,7 @@ func (s *shop) noEffect(ctx context.Context, pool *pgxpool.Pool) error {
 	})
 }
 
-// A statement that waits for a request is no effect of Go.
+// A statement that waits has no Go code.
 func (s *shop) statement(ctx context.Context, call dedup.Call) error {
 	_, err := http.Get("https://example.com")
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *shop) statement(ctx context.Context, call dedup.Call) error {
 	return err
 }
 
-// A handler is given a request; it sends none.
+// A handler receives a request; it sends none.
 func (s *shop) handler(w http.ResponseWriter, r *http.Request) {
 	_, err := dedup.Do(r.Context(), s.d, dedup.Call{Key: r.Header.Get("Idempotency-Key")}, func(ctx context.Context, tx pgx.Tx) (string, error) {
 		w.Header().Set("Content-Type", "text/plain")

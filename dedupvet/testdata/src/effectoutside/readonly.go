@@ -9,7 +9,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// A tool that changes nothing may ask others: nothing is to be rolled back.
+// A tool that changes nothing may make requests: there is nothing to roll back.
 var rate = tool.Tool[string, int]{Name: "rate", Class: tool.ReadOnly, Run: func(ctx context.Context, tx pgx.Tx, in string) (int, error) {
 	if _, err := http.Get("https://example.com/rates"); err != nil {
 		return 0, err
@@ -23,7 +23,7 @@ func lookUp(text string) error {
 	return err
 }
 
-// What a tool that writes calls too is looked at, whichever of them comes first.
+// A function that a writing tool calls too is checked, whichever tool comes first.
 var (
 	reads  = tool.Tool[string, int]{Name: "reads", Class: tool.ReadOnly, Run: readBoth}
 	also   = tool.Tool[string, int]{Name: "also", Class: tool.ReadOnly, Run: both}

@@ -9,7 +9,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// Everything that dedup calls with a transaction is an effect.
+// Every function that dedup calls with a transaction is an effect.
 
 func literal(ctx context.Context, d *dedup.Deduper, tx pgx.Tx, call dedup.Call) {
 	dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (int, error) { // want "effect"
@@ -62,7 +62,7 @@ func fields(s *service) {
 	opts.Archive = func(ctx context.Context, tx pgx.Tx, batch []dedup.SweptRecord) error { return nil } // want "effect"
 }
 
-// What effects call runs in them.
+// Functions that effects call run in them.
 
 func helper() int { // want "helper"
 	deeper := func() int { return further() }

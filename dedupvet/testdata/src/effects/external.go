@@ -7,7 +7,7 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// What an external tool writes in a transaction is an effect. Its attempts and look-ups have
+// The functions of an external tool that get a transaction are effects. Attempts and look-ups have
 // none.
 var sends = external.Tool[string, int]{
 	Perform: func(ctx context.Context, a external.Attempt, in string) (int, error) { return attempted(), nil },

@@ -9,7 +9,7 @@ import (
 	"github.com/tooldedup/dedup/sqldedup"
 )
 
-// What package sqldedup calls is an effect, whatever its handle.
+// A function that package sqldedup calls is an effect, with any handle.
 
 func handles(ctx context.Context, d *dedup.Deduper, call dedup.Call, tx *sql.Tx) {
 	dedup.Do(ctx, d, call, sqldedup.Effect(func(ctx context.Context, tx *sql.Tx) (int, error) { return 1, nil })) // want "effect"

@@ -154,8 +154,7 @@ func (s *service) audit(ctx context.Context, in string) {
 	_, _ = s.pool.Exec(ctx, insert, in) // want `Exec on a \*pgxpool.Pool in audit, which an effect calls`
 }
 
-// An effect that a function of the application passes on, and one that another
-// makes.
+// An effect that a function of the application passes on, and one that a function returns.
 func (s *service) wrapped(ctx context.Context, call dedup.Call) {
 	s.once(ctx, call, func(ctx context.Context, tx pgx.Tx) (string, error) {
 		_, err := s.pool.Exec(ctx, insert) // want `Exec on a \*pgxpool.Pool in an effect`
@@ -175,7 +174,7 @@ func (s *service) booking(seat string) func(context.Context, pgx.Tx) (int, error
 	}
 }
 
-// A pool that is embedded.
+// An embedded pool.
 type embedding struct{ *pgxpool.Pool }
 
 func (s *service) throughEmbedded(ctx context.Context, call dedup.Call, e embedding) {
@@ -185,7 +184,7 @@ func (s *service) throughEmbedded(ctx context.Context, call dedup.Call, e embedd
 	})
 }
 
-// A connection of its own that a literal captures.
+// A connection that a literal captures.
 func (s *service) throughCaptured(ctx context.Context, call dedup.Call) {
 	dedup.Do(ctx, s.d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
 		own, err := pgx.Connect(ctx, "")

@@ -35,7 +35,7 @@ func (s *service) callTool(ctx context.Context, in string) (int, error) {
 	return 1, savepoint.Commit(ctx)
 }
 
-// What stands behind a call is done again with every repeat of it.
+// A write after a call is repeated with every repeat of the call.
 func (s *service) after(ctx context.Context, call dedup.Call) error {
 	_, _ = s.pool.Exec(ctx, insert) // before
 	_, err := dedup.Do(ctx, s.d, call, s.booking("seat"))

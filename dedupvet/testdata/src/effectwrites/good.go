@@ -72,7 +72,7 @@ func (s *service) nested(ctx context.Context, call dedup.Call) {
 	})
 }
 
-// What is no statement.
+// Calls that are not statements.
 func (s *service) looks(ctx context.Context, call dedup.Call) {
 	dedup.Do(ctx, s.d, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
 		log.Println(s.pool)
@@ -81,7 +81,7 @@ func (s *service) looks(ctx context.Context, call dedup.Call) {
 	})
 }
 
-// Outside of an effect everything goes through what it likes.
+// Outside an effect any handle is allowed.
 func (s *service) noEffect(ctx context.Context, call dedup.Call) error {
 	if _, err := s.pool.Exec(ctx, insert); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (r repository) insert(ctx context.Context) error {
 	return err
 }
 
-// A function with a transaction that is handed to somebody else is no effect.
+// A function with a transaction that is passed to another package is not an effect.
 func (s *service) plain(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		_, err := s.pool.Exec(ctx, insert)
@@ -111,7 +111,7 @@ func (s *service) plain(ctx context.Context) error {
 	})
 }
 
-// A function that effects and others give something to run.
+// A function that effects and other code give something to run.
 func each(f func() error) error { return f() }
 
 func (s *service) given(ctx context.Context, call dedup.Call) error {

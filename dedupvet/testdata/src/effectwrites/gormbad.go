@@ -39,7 +39,7 @@ func (o *orms) besideGorm(ctx context.Context, call dedup.Call, note any) {
 	})
 }
 
-// The transaction around a call is not that of Do, and that of DoTx is not the database.
+// The transaction around a call is not Do's, and DoTx's is not the database.
 func (o *orms) inATransaction(ctx context.Context, call dedup.Call, note any) {
 	o.gorm.Transaction(func(outer *gorm.DB) error {
 		_, err := dedup.Do(ctx, o.d, call, gormdedup.Effect(o.gorm, func(ctx context.Context, tx *gorm.DB) (int, error) {

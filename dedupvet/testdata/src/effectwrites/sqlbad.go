@@ -15,7 +15,7 @@ import (
 	"sqlstore"
 )
 
-// orms are databases and transactions of their own.
+// orms are databases and their own transactions.
 type orms struct {
 	d       *dedup.Deduper
 	db      *sql.DB
@@ -65,7 +65,7 @@ func (o *orms) add(note any) {
 	o.gorm.Create(note) // want `Create on a \*gorm.DB in add, which an effect calls`
 }
 
-// Beside the caller's transaction there are others.
+// Other transactions beside the caller's.
 func (o *orms) besideTheCallers(ctx context.Context, call dedup.Call, tx bun.Tx, other *sqlx.Tx, note any) {
 	client := ent.NewClient(ent.Driver(dialect.OpenDB(o.db)))
 	sqldedup.DoTx(ctx, o.d, tx.Tx, call, func(ctx context.Context) (int, error) {

@@ -1,4 +1,4 @@
-// Package ent is written in the way of what ent generates.
+// Package ent is written like ent's output.
 package ent
 
 import (

@@ -50,7 +50,7 @@ func whileItFails(ctx context.Context, d *dedup.Deduper) error {
 	return err
 }
 
-// A literal shares the error, so that it is stored and loaded again.
+// A literal shares the error, so it is stored and loaded again.
 func untilItSucceedsForALiteral(ctx context.Context, d *dedup.Deduper) (err error) {
 	defer func() { fmt.Println(err) }()
 	for {
@@ -167,7 +167,7 @@ func book(ctx context.Context, d *dedup.Deduper, key string) error {
 	return err
 }
 
-// A success goes on with the next item, and so leaves the loop of tries.
+// A success continues with the next item, and so leaves the loop of tries.
 func labelled(ctx context.Context, d *dedup.Deduper, ids []string) {
 items:
 	for _, id := range ids {

@@ -12,7 +12,7 @@ import (
 
 type service struct{ d *dedup.Deduper }
 
-// once is what loops below repeat.
+// once is repeated by the loops below.
 func (s *service) once(ctx context.Context) error {
 	_, err := dedup.Do(ctx, s.d, dedup.Call{Key: dedup.NewKey()}, effect) // want `Call.Key is minted by dedup.NewKey for every try of the loop at callers.go:\d+, so that`
 	return err
@@ -102,7 +102,7 @@ func throughWrapper(ctx context.Context, d *dedup.Deduper) (err error) {
 	}
 }
 
-// A function that is handed over by name.
+// A function that is passed by name.
 func (s *service) retriedMethod() error { return retry(s.named) }
 
 func (s *service) named() error {

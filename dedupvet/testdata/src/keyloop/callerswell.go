@@ -6,7 +6,7 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// one is called in loops, which do not repeat it until it succeeds.
+// one is called in loops that do not repeat it until it succeeds.
 func (s *service) one(ctx context.Context) error {
 	_, err := dedup.Do(ctx, s.d, dedup.Call{Key: dedup.NewKey()}, effect)
 	return err
@@ -32,7 +32,7 @@ func (s *service) loads(ctx context.Context, ids []string) error {
 	return s.one(ctx)
 }
 
-// The key comes from before the loop, or is minted where there is none.
+// The key comes from before the loop, or is minted if there is none.
 func (s *service) withKey(ctx context.Context, key string) error {
 	if key == "" {
 		key = dedup.NewKey()
@@ -74,7 +74,7 @@ func (s *service) retriedWell(ctx context.Context, plan dedup.Call) (err error) 
 	return retry(func() error { return s.withKey(ctx, key) })
 }
 
-// The first seat that is free; each is a call of its own.
+// The first free seat; each seat is its own call.
 func (s *service) seat(ctx context.Context, n int) error {
 	_, err := dedup.Do(ctx, s.d, dedup.Call{Key: dedup.NewKey(), Args: n}, effect)
 	return err
@@ -101,7 +101,7 @@ func (s *service) besidesAnother(ctx context.Context, next func() error) {
 	}
 }
 
-// A function that saves what it makes is no mere wrapper.
+// A function that saves its result is more than a wrapper.
 func savedID(save func(string) error) (string, error) {
 	id := dedup.NewKey()
 	return id, save(id)

@@ -20,7 +20,7 @@ func mintedBefore(ctx context.Context, d *dedup.Deduper) (err error) {
 	return err
 }
 
-// Each item is a call of its own.
+// Each item is its own call.
 func items(ctx context.Context, d *dedup.Deduper, ids []string) error {
 	for _, id := range ids {
 		_, err := dedup.Do(ctx, d, dedup.Call{Key: dedup.NewKey(), Args: id}, effect)
@@ -31,7 +31,7 @@ func items(ctx context.Context, d *dedup.Deduper, ids []string) error {
 	return nil
 }
 
-// The first seat that is free; each is a call of its own.
+// The first free seat; each seat is its own call.
 func firstOf(ctx context.Context, d *dedup.Deduper, seats []string) (err error) {
 	for _, seat := range seats {
 		_, err = dedup.Do(ctx, d, dedup.Call{Key: dedup.NewKey(), Args: seat}, effect)
@@ -66,7 +66,7 @@ func load(ctx context.Context, d *dedup.Deduper, n int) error {
 	return nil
 }
 
-// A worker takes one job after the other.
+// A worker takes one job after another.
 func worker(ctx context.Context, d *dedup.Deduper, jobs chan string) {
 	for job := range jobs {
 		_, err := dedup.Do(ctx, d, dedup.Call{Key: dedup.NewKey(), Args: job}, effect)
@@ -83,7 +83,7 @@ func worker(ctx context.Context, d *dedup.Deduper, jobs chan string) {
 	}
 }
 
-// Minted on the first turn and kept for the others.
+// Minted on the first turn and kept on the later ones.
 func keptKey(ctx context.Context, d *dedup.Deduper, key string) error {
 	for {
 		if key == "" {
@@ -96,7 +96,7 @@ func keptKey(ctx context.Context, d *dedup.Deduper, key string) error {
 	}
 }
 
-// The outer loop mints one a job, the inner one repeats it.
+// The outer loop mints a key for each job, the inner one repeats it.
 func jobByJob(ctx context.Context, d *dedup.Deduper, n int) error {
 	for range n {
 		key := dedup.NewKey()
@@ -130,7 +130,7 @@ func byAPackageWell(ctx context.Context, d *dedup.Deduper) (dedup.Result[int], e
 	})
 }
 
-// The call is made once; what is repeated is something else.
+// The call is made once; the loop repeats something else.
 func repeatsAnother(ctx context.Context, d *dedup.Deduper, ping func() error) error {
 	for {
 		call := dedup.Call{Key: dedup.NewKey()}
@@ -156,8 +156,8 @@ func throughFunctionWell(ctx context.Context, d *dedup.Deduper, ids []string) er
 	}
 }
 
-// Another error decides about the next turn: the call fails or not, the loop goes
-// on while there is work.
+// Another error decides about the next turn. The call may fail or not; the loop goes on while there
+// is work.
 func anotherError(ctx context.Context, d *dedup.Deduper, next func() error) {
 	for {
 		_, err := dedup.Do(ctx, d, dedup.Call{Key: dedup.NewKey()}, effect)

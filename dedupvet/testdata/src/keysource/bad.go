@@ -92,7 +92,7 @@ func throughLongerWrapper() (dedup.Call, error) {
 	return dedup.Call{Key: id}, err // want `Call.Key comes from uuid.NewString`
 }
 
-// A key that goes through functions of the package is judged where it is made.
+// A key that goes through functions of the package is reported where it is made.
 func throughParameters(id string) {
 	book(id, uuid.NewString()) // want `Call.Key comes from uuid.NewString`
 	rebook(uuid.NewString())   // want `Call.Key comes from uuid.NewString`
@@ -127,7 +127,7 @@ func merged(session string) {
 	dedup.KeyFromArgsMergingRepeats(session, order{At: time.Now()}) // want `the arguments of KeyFromArgsMergingRepeats comes from time.Now`
 }
 
-// A time that comes by way of parameters.
+// A time that comes through parameters.
 func daily(at time.Time) string { return "report-" + at.Format(time.DateOnly) }
 
 func report(key string) dedup.Call { return dedup.Call{Key: key} }

@@ -17,7 +17,7 @@ func calls(ctx context.Context, h *external.Handle[string, int], tx pgx.Tx, orde
 	h.Do(ctx, dedup.Call{Key: order}, order)
 }
 
-// One that is drawn before the first try of a request that nobody else makes again.
+// A value that is drawn before the first try, for a request that no other code repeats.
 func outsideOfAttempts(req *http.Request) {
 	req.Header.Set("Idempotency-Key", uuid.NewString())
 }

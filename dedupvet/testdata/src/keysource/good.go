@@ -26,7 +26,7 @@ func saved(j job) []dedup.Call {
 	}
 }
 
-// A key that is minted where the intent is formed.
+// A key that is minted when the intent is formed.
 func minted() dedup.Call {
 	key := dedup.NewKey()
 	return dedup.Call{Key: key}
@@ -49,8 +49,7 @@ func derived(j job) {
 	dedup.KeyFromArgsMergingRepeats(j.ID, map[string]any{"at": j.StartedAt})
 }
 
-// A key that a function loads or makes and saves: what else it is given is none
-// of the key's business.
+// A key that a function loads, or makes and saves. Its other arguments do not count.
 func loaded() (dedup.Call, error) {
 	key, err := loadOrMint(time.Now())
 	return dedup.Call{Key: key}, err
@@ -72,7 +71,7 @@ type options struct{ Key string }
 
 func others() options { return options{Key: uuid.NewString()} }
 
-// A time that decides between two keys is in neither.
+// A time that decides between two keys and is part of neither.
 func decided(j job) dedup.Call {
 	key := j.Key
 	if time.Since(j.StartedAt) > time.Hour {
@@ -85,19 +84,19 @@ func invoked(j job) tool.Invocation {
 	return tool.Invocation{Session: j.ID, Turn: time.Now().Day(), CallID: "call_0", Args: time.Now()}
 }
 
-// What a function is given beside the key.
+// Arguments of a function beside the key.
 func givenBeside(j job) {
 	book(uuid.NewString(), j.Key)
 	rebook(dedup.NewKey())
 	timed(j.StartedAt, j.ID)
 }
 
-// The name of this process, drawn once for its life.
+// The name of this process, drawn once.
 var process = uuid.NewString()
 
 func ofProcess(j job) dedup.Call { return dedup.Call{Key: process + j.ID} }
 
-// A variable that is given a saved time before it is used.
+// A variable that gets a saved time before its use.
 func overwritten(saved job) dedup.Call {
 	at := time.Now()
 	at = saved.StartedAt

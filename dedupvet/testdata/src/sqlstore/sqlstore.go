@@ -1,4 +1,4 @@
-// Package sqlstore is written in the way of sqlc for database/sql.
+// Package sqlstore is written like sqlc's output for database/sql.
 package sqlstore
 
 import (

@@ -1,4 +1,4 @@
-// Package store is written in the way of sqlc.
+// Package store is written like sqlc's output.
 package store
 
 import (
@@ -13,7 +13,7 @@ type DBTX interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// Shared is a transaction that anybody can reach.
+// Shared is a transaction that any code can use.
 var Shared pgx.Tx
 
 type Queries struct{ db DBTX }

@@ -1,4 +1,4 @@
-// Package schema is what ent's client is generated from.
+// Package schema has the schema that ent's client is generated from.
 package schema
 
 import (
