@@ -82,7 +82,7 @@ func TestStrangeRecord(t *testing.T) {
 	_, err := dedup.Do(t.Context(), s.d, call, func(context.Context, pgx.Tx) (int, error) { return 7, nil })
 	require.NoError(t, err)
 	require.Equal(t, "internal", s.post(t, "k1", "").problem(t).Type)
-	require.ErrorContains(t, errors.Join(s.told()...), "is no HTTP answer")
+	require.ErrorContains(t, errors.Join(s.told()...), "is not an HTTP answer")
 }
 
 // TestLongBodyAtTheLimit sends bodies of the maximum size. JSON just below dedup's limit exceeds it
