@@ -4,13 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/table"
 	"github.com/tooldedup/dedup/internal/wire"
 )
-
-// errTxEnded is the guard's error for an effect that ended its transaction.
-var errTxEnded = guard.ErrTxEnded
 
 // recordBroken blocks the identity of a call whose effect ended its own transaction, so that a retry
 // cannot repeat what may be committed of it. It continues after the caller's context has ended. on

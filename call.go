@@ -100,19 +100,6 @@ type request struct {
 	stmt   boundStatement
 }
 
-// response is how a call ended.
-type response struct {
-	// rec is the record that answers the call, nil if there is none.
-	rec *table.Record
-	// err is the error of a call of a DoBatch that no record answers.
-	err error
-	// executed is true if this call wrote the record, and recovered if the record was found after a
-	// lost COMMIT of this call.
-	executed, recovered bool
-	// cause is the effect's error behind a refusal that this call recorded.
-	cause error
-}
-
 // effectFunc runs the effect and returns the text to record.
 type effectFunc func(ctx context.Context, tx pgx.Tx) (text string, err error)
 
@@ -182,6 +169,9 @@ func (c *call) found(rec *table.Record) {
 	c.rec = rec
 	c.recovered = c.lost.err != nil && rec.Age() <= time.Since(c.span.began)+10*time.Millisecond
 }
+
+// ended returns the call's error: ErrOutcomeUnknown if a COMMIT of the call is still lost, else err.
+func (c *call) ended(err error) error { return c.lost.answer(err, c.attempts) }
 
 // end ends the call's span and returns the error as the caller gets it.
 func (c *call) end(err error) error {

@@ -29,7 +29,7 @@ import (
 func (a *attempt) explain(ctx context.Context, b bracket, err error) verdict {
 	c := a.c
 	switch {
-	case err == errTxEnded, a.failure.at == atRecord && table.Tripped(err):
+	case err == guard.ErrTxEnded, a.failure.at == atRecord && table.Tripped(err):
 		if c.written.Outcome != table.Broken { // else the broken record itself cannot be written
 			err = c.recordBroken(ctx, err, b.free(ctx))
 		}
@@ -43,7 +43,7 @@ func (a *attempt) explain(ctx context.Context, b bracket, err error) verdict {
 		return verdict{kind: again}
 	}
 	if err = a.clean(err); a.failure.rode {
-		err = byEffect(c.stmt.explain(err))
+		err = byEffect(c.stmt.explain(err, a.failure.connLost))
 	}
 	switch unseen := b.look(ctx, a.failure.blocked > 0); {
 	case unseen != nil && mayRetry(ctx, unseen) && !errors.Is(err, guard.ErrTxBusy):

@@ -72,6 +72,13 @@ func effectsOwn(err error) error {
 	return err
 }
 
+// mayPass reports whether err may be absent in a fresh transaction. err comes from an effect, a
+// statement or the function of a BeginFunc. A lost connection counts only if connLost is true: the
+// transaction's own connection was lost. Otherwise a service that the code called hung up.
+func mayPass(err error, connLost bool) bool {
+	return wire.IsTransient(err) || errors.Is(effectsOwn(err), ErrRestartTx) || connLost && wire.IsConnLost(err)
+}
+
 // withoutAnswers returns an effect's error as callers get it: errors.Is does not find the answer of a
 // call inside the effect.
 func withoutAnswers(err error) error {

@@ -99,13 +99,6 @@ func (c *call) classify(err error) verdict {
 	}
 }
 
-// mayPass reports whether a fresh transaction may not meet err, which an effect or the function
-// of a BeginFunc has returned. The end of a connection counts only if connLost is true: the
-// transaction's own connection was lost. Any other is that of a service that the effect called.
-func mayPass(err error, connLost bool) bool {
-	return wire.IsTransient(err) || errors.Is(effectsOwn(err), ErrRestartTx) || connLost && wire.IsConnLost(err)
-}
-
 // unopened returns what a failure before the effect means. Nothing ran, so no record can explain it.
 func (c *call) unopened(ctx context.Context, err error) verdict {
 	switch {

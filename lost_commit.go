@@ -39,16 +39,17 @@ func (l *lostCommit) provable(remembered time.Duration) bool {
 // errForgotten is the reason why a call with a lost COMMIT makes no further attempt.
 var errForgotten = errors.New("dedup: too late to find out: the record is remembered for a shorter time than that took; see Retention")
 
-// ended returns the call's error: ErrOutcomeUnknown if a COMMIT of the call is still lost, else err.
-func (c *call) ended(err error) error {
-	if c.lost.err == nil {
+// answer returns the error of a call that ends with err: ErrOutcomeUnknown if a COMMIT of the call is
+// still lost, else err.
+func (l *lostCommit) answer(err error, attempts int) error {
+	if l.err == nil {
 		return err
 	}
 	if answer, ok := errors.AsType[*Error](err); ok && answer.Answer == ErrOutcomeUnknown {
 		return err
 	}
-	if err != c.lost.err {
-		err = fmt.Errorf("%w (%w)", c.lost.err, err)
+	if err != l.err {
+		err = fmt.Errorf("%w (%w)", l.err, err)
 	}
-	return &Error{Answer: ErrOutcomeUnknown, Attempts: c.attempts, Err: err}
+	return &Error{Answer: ErrOutcomeUnknown, Attempts: attempts, Err: err}
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tooldedup/dedup/internal/canon"
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // Result is what a call answers, and how it came by it. Beside an error that a
@@ -40,6 +41,19 @@ type Result[R any] struct {
 	// only met a twin at its start is not counted; 0 when the answer was taken over from a twin
 	// or looked up first. Recording a refusal takes one of its own.
 	Attempts int
+}
+
+// response is how a call ended.
+type response struct {
+	// rec is the record that answers the call, nil if there is none.
+	rec *table.Record
+	// err is the error of a call of a DoBatch that no record answers.
+	err error
+	// executed is true if this call wrote the record, and recovered if the record was found after a
+	// lost COMMIT of this call.
+	executed, recovered bool
+	// cause is the effect's error behind a refusal that this call recorded.
+	cause error
 }
 
 // encodeResult returns the text that records value.

@@ -59,7 +59,8 @@ type stats struct {
 	counts   map[statsKey]*CallStats
 	tools    map[string]bool // those that are counted by name
 	inFlight map[*span]bool
-	recorder *statsRecorder // nil until a Sweeper records what is counted
+	// record is what Sweepers have written of the counts. It has a lock of its own.
+	record statsRecord
 }
 
 type statsKey struct {

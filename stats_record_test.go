@@ -18,7 +18,7 @@ func TestRecordedCountsAreWrittenOnce(t *testing.T) {
 	pool := pgtest.New(t).Pool(t)
 	d, err := New(pool, nil)
 	require.NoError(t, err)
-	r := newStatsRecorder(d)
+	r := &d.stats.record
 	do := func(keys ...string) {
 		for _, key := range keys {
 			_, err := Do(t.Context(), d, Call{Scope: "acme", Tool: "book", Key: key}, func(context.Context, pgx.Tx) (int, error) { return 1, nil })
@@ -29,16 +29,16 @@ func TestRecordedCountsAreWrittenOnce(t *testing.T) {
 		require.NoError(t, pool.QueryRow(t.Context(), `SELECT COALESCE(sum(calls), 0), count(*) FROM tool_dedup_stat`).Scan(&calls, &rows))
 		return calls, rows
 	}
-	require.NoError(t, r.record(t.Context(), recordTimeout))
+	require.NoError(t, d.recordStats(t.Context(), recordTimeout))
 	calls, rows := recorded()
 	require.Zero(t, calls+rows, "a process that rests writes nothing")
 
 	do("a", "b", "a")
-	r.take(time.Now())
+	r.take(time.Now(), d.Stats().Calls)
 	lost := *r.pending
-	require.NoError(t, r.record(t.Context(), recordTimeout))
+	require.NoError(t, d.recordStats(t.Context(), recordTimeout))
 	r.pending = &lost
-	require.NoError(t, r.record(t.Context(), recordTimeout))
+	require.NoError(t, d.recordStats(t.Context(), recordTimeout))
 	calls, rows = recorded()
 	require.Equal(t, []int{3, 2}, []int{calls, rows}, "executed and replayed")
 
@@ -46,22 +46,20 @@ func TestRecordedCountsAreWrittenOnce(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	do("c")
-	require.ErrorIs(t, r.record(ended, recordTimeout), context.Canceled)
-	r.take(time.Now())
+	require.ErrorIs(t, d.recordStats(ended, recordTimeout), context.Canceled)
+	r.take(time.Now(), d.Stats().Calls)
 	do("d", "d")
-	require.NoError(t, r.record(t.Context(), recordTimeout))
+	require.NoError(t, d.recordStats(t.Context(), recordTimeout))
 	calls, rows = recorded()
 	require.Equal(t, []int{6, 5}, []int{calls, rows})
-	require.NoError(t, r.record(t.Context(), recordTimeout))
+	require.NoError(t, d.recordStats(t.Context(), recordTimeout))
 	calls, rows = recorded()
 	require.Equal(t, []int{6, 5}, []int{calls, rows})
 }
 
-// Two recorders never write the same row, not even in one moment.
+// Two Dedupers of one process never write the same row.
 func TestInstancesDiffer(t *testing.T) {
 	t.Parallel()
 
-	d := &Deduper{}
-	one, other := newStatsRecorder(d), newStatsRecorder(d)
-	require.NotEqual(t, one.instance, other.instance)
+	require.NotEqual(t, newInstance(), newInstance())
 }

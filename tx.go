@@ -60,7 +60,7 @@ func (a *attempt) make(ctx context.Context, b bracket) (v verdict) {
 		switch {
 		case returned:
 		case c.endedTx:
-			_ = c.recordBroken(ctx, errTxEnded, b.free(ctx)) // the panic goes on, not this error
+			_ = c.recordBroken(ctx, guard.ErrTxEnded, b.free(ctx)) // the panic goes on, not this error
 		default:
 			_ = b.close(ctx, fail(nil)) // likewise
 		}

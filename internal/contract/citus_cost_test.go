@@ -57,7 +57,7 @@ const bookSQL = `INSERT INTO bookings (tenant, ref) VALUES ('acme', $1) RETURNIN
 func TestCitusTripsBetweenNodes(t *testing.T) {
 	t.Parallel()
 
-	ctx, f := onCluster(t, lockFirst, nil)
+	ctx, f := onCluster(t, nil)
 	proxies := f.workersProxied(t)
 	for _, way := range citusWays {
 		for n := range int64(3) { // the first connects

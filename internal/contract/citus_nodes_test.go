@@ -20,9 +20,9 @@ import (
 
 // onCluster is a fixture on a Citus cluster with a table of effects beside tool_dedup, which
 // the effects of booked write to.
-func onCluster(t *testing.T, order orderKind, opts *dedup.Options) (context.Context, *fixture) {
+func onCluster(t *testing.T, opts *dedup.Options) (context.Context, *fixture) {
 	t.Helper()
-	ctx, f := profile{engine: onCitus, order: order, isolation: pgx.ReadCommitted}.setup(t, opts)
+	ctx, f := profile{engine: onCitus, isolation: pgx.ReadCommitted}.setup(t, opts)
 	f.exec(t, `CREATE TABLE bookings (tenant text COLLATE "C", ref text)`)
 	f.exec(t, `SELECT create_distributed_table('bookings', 'tenant', colocate_with => 'tool_dedup')`)
 	return ctx, f
@@ -93,33 +93,28 @@ func passed(proxies []*faultproxy.Proxy) (all []string) {
 func TestCitusBrokenEffect(t *testing.T) {
 	t.Parallel()
 
-	for _, order := range []orderKind{lockFirst, claimFirst} {
-		t.Run(string(order), func(t *testing.T) {
-			t.Parallel()
-			ctx, f := onCluster(t, order, nil)
-			e, effect := booked("k", func(ctx context.Context, tx pgx.Tx, _ int) error {
-				for _, sql := range []string{"commit", "begin"} {
-					if _, err := tx.Conn().Exec(ctx, sql); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			for range 2 {
-				_, err := dedup.Do(ctx, f.d, call("k"), effect)
-				require.ErrorIs(t, err, dedup.ErrBroken)
+	ctx, f := onCluster(t, nil)
+	e, effect := booked("k", func(ctx context.Context, tx pgx.Tx, _ int) error {
+		for _, sql := range []string{"commit", "begin"} {
+			if _, err := tx.Conn().Exec(ctx, sql); err != nil {
+				return err
 			}
-			e.requireRuns(t, 1)
-			require.Equal(t, "broken", f.audit(t)[0].Action)
-		})
+		}
+		return nil
+	})
+	for range 2 {
+		_, err := dedup.Do(ctx, f.d, call("k"), effect)
+		require.ErrorIs(t, err, dedup.ErrBroken)
 	}
+	e.requireRuns(t, 1)
+	require.Equal(t, "broken", f.audit(t)[0].Action)
 }
 
 // What an effect writes to a plain table of one node is not committed together with its record.
 func TestCitusCheck(t *testing.T) {
 	t.Parallel()
 
-	ctx, f := onCluster(t, lockFirst, nil)
+	ctx, f := onCluster(t, nil)
 	require.NoError(t, migrations.Check(ctx, f.pool, nil))
 	f.exec(t, `CREATE TABLE notes (text text); CREATE TABLE rates (code text)`, pgx.QueryExecModeSimpleProtocol)
 	var unsound *migrations.SchemaError
@@ -157,7 +152,7 @@ func TestCitusCommitOfAWorkerInDoubt(t *testing.T) {
 	for _, kind := range []faultproxy.Kind{faultproxy.Delayed, faultproxy.ReplyReset} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			ctx, f := onCluster(t, lockFirst, &dedup.Options{Retry: quickRetry})
+			ctx, f := onCluster(t, &dedup.Options{Retry: quickRetry})
 			proxies := f.workersProxied(t)
 			f.warm(t)
 			var armed []*faultproxy.Armed
@@ -190,40 +185,38 @@ func TestCitusCommitOfAWorkerInDoubt(t *testing.T) {
 func TestCitusWaitsAreLimited(t *testing.T) {
 	t.Parallel()
 
-	for _, order := range []orderKind{lockFirst, claimFirst} {
-		for _, maxWait := range []time.Duration{-1, 200 * time.Millisecond} {
-			t.Run(fmt.Sprint(order, "/", maxWait), func(t *testing.T) {
-				t.Parallel()
-				ctx, f := onCluster(t, order, nil)
-				_, effect := booked("k", nil)
-				// A record that is not committed, by a call through another node.
-				tx, err := f.citus.Nodes[1].Pool(t).Begin(ctx)
-				require.NoError(t, err)
-				defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-				_, err = dedup.DoTx(ctx, f.on(t, 1), tx, call("k"), effect)
-				require.NoError(t, err)
+	for _, maxWait := range []time.Duration{-1, 200 * time.Millisecond} {
+		t.Run(maxWait.String(), func(t *testing.T) {
+			t.Parallel()
+			ctx, f := onCluster(t, nil)
+			_, effect := booked("k", nil)
+			// A record that is not committed, by a call through another node.
+			tx, err := f.citus.Nodes[1].Pool(t).Begin(ctx)
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+			_, err = dedup.DoTx(ctx, f.on(t, 1), tx, call("k"), effect)
+			require.NoError(t, err)
 
-				patient := f.on(t, 2, func(o *dedup.Options) { o.MaxWait = maxWait })
-				_, err = dedup.Do(ctx, patient, call("k"), effect)
-				require.ErrorIs(t, err, dedup.ErrInFlight)
-				other, err := f.citus.Nodes[2].Pool(t).Begin(ctx)
-				require.NoError(t, err)
-				defer func() { _ = other.Rollback(context.WithoutCancel(ctx)) }()
-				_, err = dedup.DoTx(ctx, patient, other, call("k"), effect)
-				require.ErrorIs(t, err, dedup.ErrInFlight)
-				// And the caller's transaction goes on with its own limits.
-				var limits string
-				require.NoError(t, other.QueryRow(ctx, `SELECT concat_ws(' ', current_setting('lock_timeout'), current_setting('citus.propagate_set_commands'))`).Scan(&limits))
-				require.Equal(t, "0 none", limits)
+			patient := f.on(t, 2, func(o *dedup.Options) { o.MaxWait = maxWait })
+			_, err = dedup.Do(ctx, patient, call("k"), effect)
+			require.ErrorIs(t, err, dedup.ErrInFlight)
+			other, err := f.citus.Nodes[2].Pool(t).Begin(ctx)
+			require.NoError(t, err)
+			defer func() { _ = other.Rollback(context.WithoutCancel(ctx)) }()
+			_, err = dedup.DoTx(ctx, patient, other, call("k"), effect)
+			require.ErrorIs(t, err, dedup.ErrInFlight)
+			// And the caller's transaction goes on with its own limits.
+			var limits string
+			require.NoError(t, other.QueryRow(ctx, `SELECT concat_ws(' ', current_setting('lock_timeout'), current_setting('citus.propagate_set_commands'))`).Scan(&limits))
+			require.Equal(t, "0 none", limits)
 
-				require.NoError(t, tx.Commit(ctx))
-				require.NoError(t, other.Rollback(ctx))
-				replay, err := dedup.Do(ctx, patient, call("k"), effect)
-				require.NoError(t, err)
-				require.True(t, replay.Replayed)
-				require.Equal(t, 1, f.bookings(t, "k"))
-			})
-		}
+			require.NoError(t, tx.Commit(ctx))
+			require.NoError(t, other.Rollback(ctx))
+			replay, err := dedup.Do(ctx, patient, call("k"), effect)
+			require.NoError(t, err)
+			require.True(t, replay.Replayed)
+			require.Equal(t, 1, f.bookings(t, "k"))
+		})
 	}
 }
 
@@ -231,34 +224,29 @@ func TestCitusWaitsAreLimited(t *testing.T) {
 func TestCitusTwinsThroughAllNodes(t *testing.T) {
 	t.Parallel()
 
-	for _, order := range []orderKind{lockFirst, claimFirst} {
-		t.Run(string(order), func(t *testing.T) {
-			t.Parallel()
-			ctx, f := onCluster(t, order, nil)
-			_, effect := booked("k", nil)
-			var nodes []*dedup.Deduper
-			for n := range f.citus.Nodes {
-				nodes = append(nodes, f.on(t, n))
-			}
-			var pending []<-chan answered
-			for i := range 30 {
-				pending = append(pending, start(ctx, nodes[i%len(nodes)], call("k"), effect))
-			}
-			var answers []dedup.Result[ticket]
-			for _, one := range pending {
-				answers = append(answers, receive(t, ctx, one).require(t))
-			}
-			requireTwins(t, answers)
-			require.Equal(t, 1, f.bookings(t, "k"))
-		})
+	ctx, f := onCluster(t, nil)
+	_, effect := booked("k", nil)
+	var nodes []*dedup.Deduper
+	for n := range f.citus.Nodes {
+		nodes = append(nodes, f.on(t, n))
 	}
+	var pending []<-chan answered
+	for i := range 30 {
+		pending = append(pending, start(ctx, nodes[i%len(nodes)], call("k"), effect))
+	}
+	var answers []dedup.Result[ticket]
+	for _, one := range pending {
+		answers = append(answers, receive(t, ctx, one).require(t))
+	}
+	requireTwins(t, answers)
+	require.Equal(t, 1, f.bookings(t, "k"))
 }
 
 // The look-up of a batch whose calls are of one scope goes to one shard.
 func TestCitusBatchReadsItsShards(t *testing.T) {
 	t.Parallel()
 
-	ctx, f := onCluster(t, lockFirst, nil)
+	ctx, f := onCluster(t, nil)
 	proxies := f.workersProxied(t)
 	batch := func(n int) {
 		for out := range dedup.DoBatch[ticket](ctx, f.d, func(yield func(dedup.StatementCall) bool) {
@@ -300,40 +288,38 @@ func TestCitusSweep(t *testing.T) {
 	t.Parallel()
 
 	const records = 2000
-	for _, order := range []orderKind{lockFirst, claimFirst} {
-		for _, archived := range []bool{false, true} {
-			t.Run(fmt.Sprint(order, "/archived=", archived), func(t *testing.T) {
-				t.Parallel()
-				ctx, f := onCluster(t, order, nil)
-				proxies := f.workersProxied(t)
-				f.dueRecords(t, records, 400)
-				for _, p := range proxies {
-					p.Reset()
-				}
-				seen := map[string]int{}
-				opts := &dedup.SweepOptions{Rest: -1, BatchSize: 50}
-				if archived {
-					opts.Archive = func(_ context.Context, _ pgx.Tx, batch []dedup.SweptRecord) error {
-						for _, r := range batch {
-							seen[r.Key]++
-						}
-						return nil
+	for _, archived := range []bool{false, true} {
+		t.Run(fmt.Sprint("archived=", archived), func(t *testing.T) {
+			t.Parallel()
+			ctx, f := onCluster(t, nil)
+			proxies := f.workersProxied(t)
+			f.dueRecords(t, records, 400)
+			for _, p := range proxies {
+				p.Reset()
+			}
+			seen := map[string]int{}
+			opts := &dedup.SweepOptions{Rest: -1, BatchSize: 50}
+			if archived {
+				opts.Archive = func(_ context.Context, _ pgx.Tx, batch []dedup.SweptRecord) error {
+					for _, r := range batch {
+						seen[r.Key]++
 					}
+					return nil
 				}
-				swept, err := f.on(t, 0).Sweep(ctx, opts)
-				require.NoError(t, err)
-				require.EqualValues(t, records/2, swept.Forgotten)
-				require.EqualValues(t, records/2, swept.Expired)
-				require.Greater(t, swept.Batches, 5)
-				if archived {
-					require.Len(t, seen, records)
-				}
-				for _, sql := range passed(proxies) {
-					require.NotContains(t, sql, "PREPARE TRANSACTION")
-				}
-				require.Equal(t, records/2, f.records(t))
-			})
-		}
+			}
+			swept, err := f.on(t, 0).Sweep(ctx, opts)
+			require.NoError(t, err)
+			require.EqualValues(t, records/2, swept.Forgotten)
+			require.EqualValues(t, records/2, swept.Expired)
+			require.Greater(t, swept.Batches, 5)
+			if archived {
+				require.Len(t, seen, records)
+			}
+			for _, sql := range passed(proxies) {
+				require.NotContains(t, sql, "PREPARE TRANSACTION")
+			}
+			require.Equal(t, records/2, f.records(t))
+		})
 	}
 }
 
@@ -342,7 +328,7 @@ func TestCitusSweepersOnTwoNodes(t *testing.T) {
 	t.Parallel()
 
 	const records = 3000
-	ctx, f := onCluster(t, lockFirst, nil)
+	ctx, f := onCluster(t, nil)
 	f.dueRecords(t, records, 400)
 	results := make(chan dedup.SweepResult, 2)
 	errs := make(chan error, 2)
@@ -367,7 +353,7 @@ func TestCitusSweepersOnTwoNodes(t *testing.T) {
 func TestCitusDistributedBesideCalls(t *testing.T) {
 	t.Parallel()
 
-	ctx, f := onCluster(t, lockFirst, &dedup.Options{Retry: quickRetry})
+	ctx, f := onCluster(t, &dedup.Options{Retry: quickRetry})
 	f.exec(t, `SELECT undistribute_table('bookings', cascade_via_foreign_keys => false)`)
 	f.exec(t, `SELECT undistribute_table('tool_dedup', cascade_via_foreign_keys => false)`)
 	stop := make(chan struct{})
@@ -415,47 +401,42 @@ func TestCitusDistributedBesideCalls(t *testing.T) {
 func TestCitusDistributedSchema(t *testing.T) {
 	t.Parallel()
 
-	for _, order := range []orderKind{lockFirst, claimFirst} {
-		t.Run(string(order), func(t *testing.T) {
-			t.Parallel()
-			_, f := onCluster(t, order, nil)
-			ctx := t.Context()
-			sql, err := migrations.SQL()
-			require.NoError(t, err)
-			f.exec(t, `CREATE SCHEMA tenant; SET search_path = tenant; `+sql+`CREATE TABLE tenant.bookings (ref text)`, pgx.QueryExecModeSimpleProtocol)
-			f.pool.Reset()
-			f.exec(t, `SELECT citus_schema_distribute('tenant')`)
-			require.NoError(t, migrations.Check(ctx, f.pool, &migrations.CheckOptions{Schema: "tenant"}))
-			effect := func(ctx context.Context, tx pgx.Tx) (ticket, error) {
-				_, err := tx.Exec(ctx, `INSERT INTO tenant.bookings VALUES ('k')`)
-				return ticket{ID: 7}, err
-			}
-			for node := range f.citus.Nodes {
-				d := f.on(t, node, func(o *dedup.Options) { o.Schema = "tenant" })
-				result, err := dedup.Do(ctx, d, call("k"), effect)
-				require.NoError(t, err)
-				require.Equal(t, node > 0, result.Replayed)
-				one, err := dedup.DoStatement[ticket](ctx, d, call("s"), dedup.SQL(`INSERT INTO tenant.bookings VALUES ('s') RETURNING 1 AS id, ref AS title`))
-				require.NoError(t, err)
-				require.Equal(t, node > 0, one.Replayed)
-			}
-			require.Equal(t, 2, scalar[int](t, f.bundle, `SELECT count(*) FROM tenant.bookings`))
-
-			f.exec(t, `UPDATE tenant.tool_dedup SET expires_at = '2020-01-01', forget_at = '2020-01-02'`)
-			var kept []string
-			swept, err := f.on(t, 1, func(o *dedup.Options) { o.Schema = "tenant" }).Sweep(ctx, &dedup.SweepOptions{
-				Archive: func(_ context.Context, _ pgx.Tx, batch []dedup.SweptRecord) error {
-					for _, r := range batch {
-						kept = append(kept, r.Key)
-					}
-					return nil
-				},
-			})
-			require.NoError(t, err)
-			require.EqualValues(t, 2, swept.Forgotten)
-			require.ElementsMatch(t, []string{"k", "s"}, kept)
-		})
+	_, f := onCluster(t, nil)
+	ctx := t.Context()
+	sql, err := migrations.SQL()
+	require.NoError(t, err)
+	f.exec(t, `CREATE SCHEMA tenant; SET search_path = tenant; `+sql+`CREATE TABLE tenant.bookings (ref text)`, pgx.QueryExecModeSimpleProtocol)
+	f.pool.Reset()
+	f.exec(t, `SELECT citus_schema_distribute('tenant')`)
+	require.NoError(t, migrations.Check(ctx, f.pool, &migrations.CheckOptions{Schema: "tenant"}))
+	effect := func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+		_, err := tx.Exec(ctx, `INSERT INTO tenant.bookings VALUES ('k')`)
+		return ticket{ID: 7}, err
 	}
+	for node := range f.citus.Nodes {
+		d := f.on(t, node, func(o *dedup.Options) { o.Schema = "tenant" })
+		result, err := dedup.Do(ctx, d, call("k"), effect)
+		require.NoError(t, err)
+		require.Equal(t, node > 0, result.Replayed)
+		one, err := dedup.DoStatement[ticket](ctx, d, call("s"), dedup.SQL(`INSERT INTO tenant.bookings VALUES ('s') RETURNING 1 AS id, ref AS title`))
+		require.NoError(t, err)
+		require.Equal(t, node > 0, one.Replayed)
+	}
+	require.Equal(t, 2, scalar[int](t, f.bundle, `SELECT count(*) FROM tenant.bookings`))
+
+	f.exec(t, `UPDATE tenant.tool_dedup SET expires_at = '2020-01-01', forget_at = '2020-01-02'`)
+	var kept []string
+	swept, err := f.on(t, 1, func(o *dedup.Options) { o.Schema = "tenant" }).Sweep(ctx, &dedup.SweepOptions{
+		Archive: func(_ context.Context, _ pgx.Tx, batch []dedup.SweptRecord) error {
+			for _, r := range batch {
+				kept = append(kept, r.Key)
+			}
+			return nil
+		},
+	})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, swept.Forgotten)
+	require.ElementsMatch(t, []string{"k", "s"}, kept)
 }
 
 // A DoTx whose record met a twin's, through another node, and whose connection was lost before

@@ -20,7 +20,7 @@ func TestLongCitusSweep(t *testing.T) {
 	t.Parallel()
 
 	const records = 1_000_000
-	ctx, f := onCluster(t, lockFirst, nil)
+	ctx, f := onCluster(t, nil)
 	n := 0
 	// calls makes 200 calls a second until done, at most 32 at once.
 	calls := func(done <-chan struct{}) (took []time.Duration) {

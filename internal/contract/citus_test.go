@@ -21,18 +21,13 @@ import (
 func TestCitusContract(t *testing.T) {
 	t.Parallel()
 
-	for _, order := range []orderKind{lockFirst, claimFirst} {
-		runContract(t, profile{engine: onCitus, order: order, isolation: pgx.ReadCommitted})
-	}
+	runContract(t, profile{engine: onCitus, isolation: pgx.ReadCommitted})
 }
 
 // TestLongPlayedCitusContract runs the statements for Citus on PostgreSQL.
 func TestLongPlayedCitusContract(t *testing.T) {
 	t.Parallel()
-	runContract(t,
-		profile{engine: onPlayedCitus, order: lockFirst, isolation: pgx.ReadCommitted},
-		profile{engine: onPlayedCitus, order: claimFirst, isolation: pgx.ReadCommitted},
-	)
+	runContract(t, profile{engine: onPlayedCitus, isolation: pgx.ReadCommitted})
 }
 
 // What limits a wait on another node is sent by SET LOCAL, which Citus passes on when it is
@@ -40,40 +35,35 @@ func TestLongPlayedCitusContract(t *testing.T) {
 func TestPlayedCitusLimitsWaits(t *testing.T) {
 	t.Parallel()
 
-	for _, order := range []orderKind{lockFirst, claimFirst} {
-		t.Run(string(order), func(t *testing.T) {
-			t.Parallel()
-			p := profile{engine: onPlayedCitus, order: order, isolation: pgx.ReadCommitted}
-			ctx, f, proxy := proxied(t, p, &dedup.Options{MaxWait: 1234 * time.Millisecond})
-			f.warm(t)
-			proxy.Reset()
-			e := &tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
-				var limit string
-				err := tx.QueryRow(ctx, `SELECT current_setting('lock_timeout')`).Scan(&limit)
-				require.Equal(t, "7s", limit, "the session's own")
-				return err
-			}}
-			f.exec(t, `ALTER DATABASE `+f.db.Name+` SET lock_timeout = '7s'`)
-			f.pool.Reset()
-			_, err := dedup.Do(ctx, f.d, call("k"), e.run)
-			require.NoError(t, err)
-			sent := proxy.Snapshot().Statements
-			keep := slices.IndexFunc(sent, func(sql string) bool { return strings.Contains(sql, "citus.propagate_set_commands") })
-			require.Positive(t, keep)
-			require.Regexp(t, `^set local lock_timeout = \d+$`, sent[keep+1])
-			limited := slices.IndexFunc(sent, func(sql string) bool { return strings.HasPrefix(sql, "INSERT INTO \"public\".\"tool_dedup\"") })
-			release := slices.Index(sent, "set local lock_timeout to default")
-			require.Less(t, keep, limited)
-			require.Less(t, limited, release)
+	p := profile{engine: onPlayedCitus, isolation: pgx.ReadCommitted}
+	ctx, f, proxy := proxied(t, p, &dedup.Options{MaxWait: 1234 * time.Millisecond})
+	f.warm(t)
+	proxy.Reset()
+	e := &tool{ref: "k", then: func(ctx context.Context, tx pgx.Tx, _ int) error {
+		var limit string
+		err := tx.QueryRow(ctx, `SELECT current_setting('lock_timeout')`).Scan(&limit)
+		require.Equal(t, "7s", limit, "the session's own")
+		return err
+	}}
+	f.exec(t, `ALTER DATABASE `+f.db.Name+` SET lock_timeout = '7s'`)
+	f.pool.Reset()
+	_, err := dedup.Do(ctx, f.d, call("k"), e.run)
+	require.NoError(t, err)
+	sent := proxy.Snapshot().Statements
+	keep := slices.IndexFunc(sent, func(sql string) bool { return strings.Contains(sql, "citus.propagate_set_commands") })
+	require.Positive(t, keep)
+	require.Regexp(t, `^set local lock_timeout = \d+$`, sent[keep+1])
+	limited := slices.IndexFunc(sent, func(sql string) bool { return strings.HasPrefix(sql, "INSERT INTO \"public\".\"tool_dedup\"") })
+	release := slices.Index(sent, "set local lock_timeout to default")
+	require.Less(t, keep, limited)
+	require.Less(t, limited, release)
 
-			tx := f.begin(t, ctx)
-			_, err = dedup.DoTx(ctx, f.d, tx, call("tx"), e.run)
-			require.NoError(t, err)
-			var limits string
-			require.NoError(t, tx.QueryRow(ctx, `SELECT concat_ws(' ', current_setting('lock_timeout'), current_setting('citus.propagate_set_commands'))`).Scan(&limits))
-			require.Equal(t, "7s", strings.TrimSpace(limits), "nothing is passed on any more") // this server forgets Citus's default
-		})
-	}
+	tx := f.begin(t, ctx)
+	_, err = dedup.DoTx(ctx, f.d, tx, call("tx"), e.run)
+	require.NoError(t, err)
+	var limits string
+	require.NoError(t, tx.QueryRow(ctx, `SELECT concat_ws(' ', current_setting('lock_timeout'), current_setting('citus.propagate_set_commands'))`).Scan(&limits))
+	require.Equal(t, "7s", strings.TrimSpace(limits), "nothing is passed on any more") // this server forgets Citus's default
 }
 
 // A sweep handles one shard per transaction and names the shard's scopes.
@@ -84,7 +74,7 @@ func TestPlayedCitusSweep(t *testing.T) {
 	for _, archived := range []bool{false, true} {
 		t.Run(fmt.Sprint("archived=", archived), func(t *testing.T) {
 			t.Parallel()
-			ctx, f := profile{engine: onPlayedCitus, order: lockFirst, isolation: pgx.ReadCommitted}.setup(t, nil)
+			ctx, f := profile{engine: onPlayedCitus, isolation: pgx.ReadCommitted}.setup(t, nil)
 			f.dueRecords(t, records, scopes)
 			opts := &dedup.SweepOptions{Rest: -1, BatchSize: 50}
 			seen := map[string]bool{}
@@ -136,47 +126,45 @@ func TestPlayedCitusLooksUpByScope(t *testing.T) {
 func TestPlayedCitusLosesANode(t *testing.T) {
 	t.Parallel()
 
-	for _, order := range []orderKind{lockFirst, claimFirst} {
-		for _, file := range []string{"remote_transaction.c", "heapam.c"} {
-			t.Run(string(order)+"/"+file, func(t *testing.T) {
-				t.Parallel()
-				lost := func(status byte, before ...pgproto3.BackendMessage) []byte {
-					return wireAnswer(t, append(before,
-						&pgproto3.ErrorResponse{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: "XX000", Message: "failure on connection marked as essential: worker-1:5432", File: file},
-						&pgproto3.ReadyForQuery{TxStatus: status})...)
-				}
-				p := profile{engine: onPlayedCitus, order: order, isolation: pgx.ReadCommitted}
-				ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: quickRetry})
-				f.warm(t)
-				fault := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtSQL("begin isolation level"), Answer: lost('I')})
-				e := &tool{ref: "k"}
-				result, err := dedup.Do(ctx, f.d, call("k"), e.run)
-				require.Equal(t, 1, fault.Count())
-				passes := file == "remote_transaction.c"
-				if passes {
-					require.NoError(t, err)
-					require.GreaterOrEqual(t, result.Attempts, 2)
-					e.requireRuns(t, 1)
-					require.Equal(t, 1, f.effects(t, "k"))
-					always := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtSQL("begin isolation level"), Times: -1, Answer: lost('I')})
-					_, err = dedup.Do(ctx, f.d, call("other"), e.run)
-					require.ErrorIs(t, err, dedup.ErrAttemptsExhausted)
-					always.Disarm()
-				} else {
-					requireState(t, err, "XX000")
-					require.False(t, dedup.IsRetryable(err))
-				}
-
-				f.pool.Reset() // of those that the proxy has ended
-				tx := f.begin(t, ctx)
-				fault = proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtSQL("savepoint tool_dedup"), Answer: lost('E')})
-				_, err = dedup.DoTx(ctx, f.d, tx, call("tx"), (&tool{ref: "tx"}).run)
-				require.Equal(t, 1, fault.Count())
+	for _, file := range []string{"remote_transaction.c", "heapam.c"} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			lost := func(status byte, before ...pgproto3.BackendMessage) []byte {
+				return wireAnswer(t, append(before,
+					&pgproto3.ErrorResponse{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: "XX000", Message: "failure on connection marked as essential: worker-1:5432", File: file},
+					&pgproto3.ReadyForQuery{TxStatus: status})...)
+			}
+			p := profile{engine: onPlayedCitus, isolation: pgx.ReadCommitted}
+			ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: quickRetry})
+			f.warm(t)
+			fault := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtSQL("begin isolation level"), Answer: lost('I')})
+			e := &tool{ref: "k"}
+			result, err := dedup.Do(ctx, f.d, call("k"), e.run)
+			require.Equal(t, 1, fault.Count())
+			passes := file == "remote_transaction.c"
+			if passes {
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, result.Attempts, 2)
+				e.requireRuns(t, 1)
+				require.Equal(t, 1, f.effects(t, "k"))
+				always := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtSQL("begin isolation level"), Times: -1, Answer: lost('I')})
+				_, err = dedup.Do(ctx, f.d, call("other"), e.run)
+				require.ErrorIs(t, err, dedup.ErrAttemptsExhausted)
+				always.Disarm()
+			} else {
 				requireState(t, err, "XX000")
-				require.Equal(t, passes, errors.Is(err, dedup.ErrRestartTx), err)
-				require.Equal(t, passes, dedup.IsRetryable(err))
-				require.Zero(t, f.effects(t, "tx"))
-			})
-		}
+				require.False(t, dedup.IsRetryable(err))
+			}
+
+			f.pool.Reset() // of those that the proxy has ended
+			tx := f.begin(t, ctx)
+			fault = proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtSQL("savepoint tool_dedup"), Answer: lost('E')})
+			_, err = dedup.DoTx(ctx, f.d, tx, call("tx"), (&tool{ref: "tx"}).run)
+			require.Equal(t, 1, fault.Count())
+			requireState(t, err, "XX000")
+			require.Equal(t, passes, errors.Is(err, dedup.ErrRestartTx), err)
+			require.Equal(t, passes, dedup.IsRetryable(err))
+			require.Zero(t, f.effects(t, "tx"))
+		})
 	}
 }

@@ -31,7 +31,7 @@ func TestLongHistory(t *testing.T) {
 	ways := append(batchWays(),
 		batchWay{profile: profile{order: lockFirst, isolation: pgx.RepeatableRead}},
 		batchWay{profile: profile{order: claimFirst, isolation: pgx.Serializable}},
-		batchWay{profile: profile{order: lockFirst, isolation: pgx.ReadCommitted, engine: onPlayedCitus}},
+		batchWay{profile: profile{isolation: pgx.ReadCommitted, engine: onPlayedCitus}},
 		batchWay{profile: profile{order: claimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol}},
 		batchWay{profile: profile{order: lockFirst, isolation: pgx.ReadCommitted, way: viaSQL}})
 	histories(t, 600, ways)
@@ -44,9 +44,7 @@ func TestLongHistoryThroughPgBouncer(t *testing.T) {
 
 func TestCitusHistory(t *testing.T) {
 	t.Parallel()
-	for _, order := range []orderKind{lockFirst, claimFirst} {
-		histories(t, 150, []batchWay{{profile: profile{engine: onCitus, order: order, isolation: pgx.ReadCommitted}}})
-	}
+	histories(t, 150, []batchWay{{profile: profile{engine: onCitus, isolation: pgx.ReadCommitted}}})
 }
 
 func histories(t *testing.T, steps int, ways []batchWay) {

@@ -2,8 +2,10 @@ package contract_test
 
 import (
 	"context"
+	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -75,6 +77,24 @@ func TestStatementRows(t *testing.T) {
 		}
 		require.Zero(t, f.effects(t, "row"))
 	}
+}
+
+// hungUp is an argument whose value comes from a service that hung up.
+type hungUp struct{}
+
+func (hungUp) Value() (driver.Value, error) { return nil, io.ErrUnexpectedEOF }
+
+// TestStatementOfALostService: OnError gets a lost connection that is not the statement's own.
+func TestStatementOfALostService(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := plain.setup(t, nil)
+	stmt := dedup.SQL(`INSERT INTO effects VALUES ($1) RETURNING 1 AS id`, hungUp{})
+	stmt.OnError = func(err error) error { return dedup.Final(err) }
+	_, err := dedup.DoStatement[ticket](ctx, f.d, call("k"), stmt)
+	require.ErrorIs(t, err, dedup.ErrRefused)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.Equal(t, 1, f.records(t))
 }
 
 var readCommitted = profile{isolation: pgx.ReadCommitted}

@@ -18,6 +18,7 @@ func TestGoals(t *testing.T) {
 	t.Parallel()
 	lib, err := load(t.Context(), "../../../..")
 	require.NoError(t, err)
+	require.LessOrEqual(t, len(Knot(Uses(lib.fset, lib.packages[0]))), goalKnot)
 	require.LessOrEqual(t, errorNames(lib.packages[0].Types), goalErrors)
 }
 

@@ -35,7 +35,7 @@ func (l *lib) walk(ctx context.Context) (_ []step, err error) {
 	if err := os.Mkdir(atExit, 0o700); err != nil {
 		return nil, err
 	}
-	const program = library + "/bench/internal/figures/walk"
+	const program = library + "/proof/bench/internal/figures/walk"
 	cmd := exec.CommandContext(ctx, "go", "run", "-cover", "-covermode=atomic", // and the program itself, or there are no counters
 		"-coverpkg="+library+","+library+"/internal/...,"+program, program, folder)
 	cmd.Dir, cmd.Env = l.dir, append(os.Environ(), "GOCOVERDIR="+atExit)
