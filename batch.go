@@ -13,25 +13,25 @@ type StatementCall struct {
 	Statement Statement
 }
 
-// BatchOptions configure [DoBatch]. Nil and zero mean the defaults.
+// BatchOptions configure [DoBatch]. Nil and zero fields mean the defaults.
 type BatchOptions struct {
-	// Size is how many calls are taken from the iterator and sent together, and
-	// so how many results are kept in memory. Default 100, at most 1,000. One
-	// commit holds up to 256 of them.
+	// Size is the number of calls that are taken from the iterator and sent together, and of
+	// results that are kept in memory. Default 100, at most 1,000. One commit contains up to 256
+	// calls.
 	Size int
-	// Progress is called after every Size calls and at the end, on the goroutine
-	// that ranges over the outcomes. Default none.
+	// Progress is called after every Size calls and at the end, on the goroutine that ranges over
+	// the outcomes. Default none.
 	Progress func(BatchData)
 }
 
 // BatchOutcome is the answer of one call of a batch.
 type BatchOutcome[R any] struct {
-	// Index is the call's number in the iterator, from 0. It is -1 in the only
-	// outcome of a batch that could not begin.
+	// Index is the call's number in the iterator, from 0. It is -1 in the only outcome of a batch
+	// that could not begin.
 	Index int
 	// Call is the call.
 	Call Call
-	// Result and Err are what DoStatement would have answered.
+	// Result and Err are the answer that DoStatement would return.
 	Result Result[R]
 	Err    error
 }
@@ -41,41 +41,38 @@ const (
 	maxBatchSize     = 1_000
 )
 
-// DoBatch is DoStatement for many calls: a bulk job, or all the tool calls of one
-// turn. Size calls at a time share two round trips and one commit, in which they
-// are sorted by identity. Each is on its own for all that: a call that fails, was
-// made before or is in flight elsewhere is set apart, the others go without it,
-// and every one gets the answer that DoStatement would give it. For all or nothing call
-// [DoTx] in a loop inside [Deduper.BeginFunc].
+// DoBatch is DoStatement for many calls: a bulk job, or all the tool calls of one turn. Size calls
+// at a time share two round trips and one commit, sorted by identity. Each call gets the answer
+// that DoStatement would give it. A call that fails, that was made before, or that is in flight
+// elsewhere is set apart, and the others proceed without it. For all or nothing call [DoTx] in a
+// loop inside [Deduper.BeginFunc].
 //
-// The trip that runs a part's statements looks its calls up: the statement of a call that was made
-// before does not run, unless it races with the first. If a call fails, others that shared its
-// transaction are rolled back with it, and run again.
+// The trip that runs the statements of a part also looks its calls up: the statement of a call that
+// was made before does not run, unless it races with the first. If a call fails, the other calls of
+// its transaction are rolled back with it and run again.
 //
-// When a call has used up Options.Retry without a transaction that could be opened,
-// those taken with it that are still to run get its error, ErrAttemptsExhausted, without attempts.
+// If a call uses up Options.Retry because no transaction can be opened, the unfinished calls that
+// were taken with it get its error, ErrAttemptsExhausted, without attempts.
 //
-// On servers other than plain PostgreSQL the records of Size calls are looked up in one round trip, and each call
-// without one is a transaction of its own.
+// On servers other than plain PostgreSQL one round trip looks up the records of Size calls, and
+// each call without a record runs in a separate transaction.
 //
-// Calls are taken from the iterator as outcomes are ranged over, in its order,
-// and nothing runs before. After a loop that is left early up to Size calls may
-// have run whose outcomes were not yielded; with the same keys they are
-// replays. When ctx ends, the calls taken so far get its error, and no more are
-// taken. A key that comes twice is one call and a replay of it.
+// DoBatch takes calls from the iterator, in its order, while the caller ranges over the outcomes;
+// nothing runs before. If the caller leaves the loop early, up to Size calls may have run whose
+// outcomes were not yielded; with the same keys they are replayed. If ctx ends, the calls taken so
+// far get its error, and DoBatch takes no more. A key that occurs twice is one call and its replay.
 //
-// The iterator may reuse the value that it has yielded. Of a
-// statement's arguments are copied: the slice Args, the slices in it, with the
-// slices in these, and what pointers to plain values, times and slices point to.
-// What a map, a struct or another pointer refers to must stay as it is until the
-// call's outcome, as must what OnError uses. Of Call.Args the fingerprint is taken
-// at once, and the outcome's Call holds what was yielded and no copy.
+// The iterator may reuse the yielded value. DoBatch copies the slice Args, slices in it, slices in
+// these, and the plain values, times and slices that pointers in it point to. Data behind a map, a
+// struct or another pointer must not change until the call's outcome, nor may data that OnError
+// uses. DoBatch takes the fingerprint of Call.Args at once. The outcome's Call is the yielded value
+// and not a copy.
 //
-// What a statement sets for its transaction, such as set_config(…, true), stays set
-// for the others that share it. So a statement must set whatever it reads.
+// Settings of a statement for its transaction, such as set_config(…, true), also apply to the other
+// statements of that transaction. So a statement must set every setting that it reads.
 //
-// Calls of one batch run in no defined order: a call that depends on another belongs
-// into the next batch.
+// Calls of one batch run in no defined order: put a call that depends on another into the next
+// batch.
 func DoBatch[R any](ctx context.Context, d *Deduper, calls iter.Seq[StatementCall], opts *BatchOptions) iter.Seq[BatchOutcome[R]] {
 	return func(yield func(BatchOutcome[R]) bool) {
 		o, err := opts.resolve()
@@ -116,13 +113,13 @@ func (o *BatchOptions) resolve() (BatchOptions, error) {
 	return opts, nil
 }
 
-// batch is a DoBatch that is running.
+// batch is a running DoBatch.
 type batch[R any] struct {
 	parts
 	opts     BatchOptions
 	yield    func(BatchOutcome[R]) bool
 	requests []Call
-	calls    []*call // of requests; an invalid one has an err
+	calls    []*call // of requests; an invalid call has an err
 	values   []*R
 	taken    int
 	tally    BatchData
@@ -171,7 +168,7 @@ func (b *batch[R]) flush() bool {
 	return true
 }
 
-// end reports the batch. It ends the spans of calls that a panic has left open.
+// end reports the batch, and ends the spans of calls that a panic left open.
 func (b *batch[R]) end() {
 	for _, c := range b.calls {
 		c.span.abandon()

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// keptArgs returns arguments that outlive what their caller does with its own: a
-// slice, slices in it and plain values behind pointers are copied. An argument
-// that is a map, a struct or another pointer is not.
+// keptArgs returns a copy of args that the caller's later writes do not change: slices, slices in
+// them and plain values behind pointers are copied. Maps, structs and other pointers are not.
 func keptArgs(args []any) []any {
 	kept := make([]any, len(args))
 	for i, arg := range args {
@@ -41,7 +40,7 @@ func keptArg(v reflect.Value) reflect.Value {
 		}
 		kept := reflect.New(v.Type().Elem())
 		kept.Elem().Set(keptArg(v.Elem()))
-		if kept.Type() != v.Type() { // a pointer type of its own
+		if kept.Type() != v.Type() { // a named pointer type
 			return kept.Convert(v.Type())
 		}
 		return kept
@@ -50,8 +49,8 @@ func keptArg(v reflect.Value) reflect.Value {
 	}
 }
 
-// isPlain says whether a copy of a type's value is all there is to it, but for
-// slices, which keptArg copies.
+// isPlain reports whether assigning a value of the type copies all of it. Slices count, because
+// keptArg copies them.
 func isPlain(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Bool, reflect.String, reflect.Slice, reflect.Float32, reflect.Float64,

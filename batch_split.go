@@ -9,20 +9,21 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// parts answers the calls of a batch that were taken together. A part is one transaction for several
-// calls, whose statements ride with the look-up. A part that fails is split; a call that cannot share
-// a part runs alone, as DoStatement does.
+// parts answers the calls of a batch that were taken together. A part is one transaction for
+// several calls, whose statements ride with the look-up. A part that fails is split. A call that
+// cannot share a part runs alone, as in DoStatement.
 type parts struct {
 	ctx context.Context
 	d   *Deduper
 	// alone are the calls that will run alone.
 	alone []*call
-	// failuresLeft is how many more parts may fail before all calls that are left run alone.
+	// failuresLeft is the number of further parts that may fail before the remaining calls run
+	// alone.
 	failuresLeft int
 }
 
-// minFailures is the least number of parts that may fail before the calls that are left run alone. In
-// a large batch it is a quarter of its calls.
+// minFailures is the least number of parts that may fail before the remaining calls run alone. In a
+// large batch it is a quarter of its calls.
 const minFailures = 3
 
 // run answers every valid call. If an identity comes twice, the second call gets the first one's
@@ -70,9 +71,9 @@ func (b *parts) run(calls []*call) {
 	}
 }
 
-// send answers the calls of a part. If one call makes the part fail, the part is split there: that
-// call runs alone, the calls before it, which succeeded, are sent again as a part, and the calls
-// behind it, which were not tried, as another.
+// send answers the calls of a part. If one call makes the part fail, send splits the part there:
+// that call runs alone, the calls before it, which succeeded, are sent again as a part, and the
+// untried calls after it as another.
 func (b *parts) send(part []*call) {
 	for len(part) > 1 && b.failuresLeft >= 0 {
 		v, culprit := b.attempt(part)
@@ -96,7 +97,7 @@ func (b *parts) send(part []*call) {
 			b.alone = append(b.alone, part[culprit])
 			part = part[culprit+1:]
 			continue
-		case wire.SQLState(v.err) == wire.CodePreparedMissing: // another user of the connection discarded what was prepared
+		case wire.SQLState(v.err) == wire.CodePreparedMissing: // another user of the connection discarded its prepared statements
 			continue
 		case table.IsConflict(v.err):
 			b.lookUp(part)
@@ -112,8 +113,8 @@ func (b *parts) send(part []*call) {
 	b.alone = append(b.alone, part...)
 }
 
-// undone returns the calls of a part that may share one again. A record answers its call. A call with
-// a twin, or with a forgotten record that has to be deleted first, runs alone.
+// undone returns the calls of a part that may share another one. A call with a record is answered.
+// A call with a twin, or with a forgotten record that must be deleted first, runs alone.
 func (b *parts) undone(part []*call) (rest []*call) {
 	for _, c := range part {
 		switch {
@@ -127,8 +128,8 @@ func (b *parts) undone(part []*call) (rest []*call) {
 	return rest
 }
 
-// attempt makes one transaction of a part. The verdict is found if some calls have a record or a twin.
-// culprit is the index of the call that made the part fail, -1 if that is not known.
+// attempt makes one transaction of a part. The verdict is found if some calls have a record or a
+// twin. culprit is the index of the call that made the part fail, or -1 if it is unknown.
 func (b *parts) attempt(part []*call) (v verdict, culprit int) {
 	pooled, err := b.d.acquire(b.ctx)
 	if err != nil {

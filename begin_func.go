@@ -8,40 +8,38 @@ import (
 	"github.com/tooldedup/dedup/internal/guard"
 )
 
-// BeginFunc is [pgx.BeginFunc] for a function that calls [DoTx]. It calls fn with a transaction
-// on the Deduper's pool at READ COMMITTED, and commits if fn returns nil. The transaction is like
-// that of [Do]: it has Options.IdleTimeout, and its COMMIT is durable where synchronous_commit is
-// off.
+// BeginFunc is [pgx.BeginFunc] for a function that calls [DoTx]. It calls fn with a transaction on
+// the Deduper's pool at READ COMMITTED, and commits if fn returns nil. Like the transaction of [Do]
+// it has Options.IdleTimeout, and its COMMIT is durable even if synchronous_commit is off.
 //
-// If fn returns a refusal ([ErrRefused]) of a DoTx in this transaction, as it is or wrapped,
-// BeginFunc commits too and returns fn's error: the refusal's record is in the transaction. Any
-// other error rolls back and is returned. So does a refusal of another transaction, or one
-// that a savepoint has undone. A panic rolls back and is raised again.
+// If fn returns a refusal ([ErrRefused]) of a DoTx in this transaction, wrapped or not, BeginFunc
+// commits and returns fn's error, because the refusal's record is in the transaction. Any other
+// error rolls back and is returned. So does a refusal of another transaction, or one that a
+// savepoint has undone. A panic rolls back and is raised again.
 //
 // BEGIN is sent when fn first uses tx, and costs no round trip if that is a DoTx of the same
 // Deduper. A function that does not use tx sends nothing.
 //
-// If fn returns [ErrRestartTx] or a transient fault ([IsTransient]), if it returns that its
-// connection was lost, or if BEGIN met one of these, BeginFunc rolls back and calls fn again in a
-// fresh transaction, after a pause, within Options.Retry. Then the answer is
-// [ErrAttemptsExhausted]. So fn may be called more than once. It must not keep tx, and what it
-// does outside of tx is done again.
+// BeginFunc rolls back and calls fn again in a fresh transaction if fn returns [ErrRestartTx] or a
+// transient fault ([IsTransient]), if fn's error comes from a lost connection of the transaction,
+// or if BEGIN met one of these. It pauses in between and keeps to Options.Retry; then the answer is
+// [ErrAttemptsExhausted]. So fn may be called more than once. It must not keep tx, and its work
+// outside of tx is repeated.
 //
 // As in an effect, the answer is an [ErrInvalid] if fn ends tx, ignores the error of a statement,
 // leaves rows open, or sends nothing for longer than Options.IdleTimeout.
 //
-// In fn, call DoTx. [Do] and BeginFunc need a second connection, and can wait for ever if other
-// calls hold the pool's last ones. A Do with the identity of a DoTx in tx waits for itself. Since
-// fn gets no context of its own, nothing can see that.
+// In fn, call DoTx. [Do] and BeginFunc need a second connection, and can wait forever if other
+// calls hold the last connections of the pool. A Do with the identity of a DoTx in tx waits for its
+// own transaction. The library cannot detect that, because fn gets no context.
 //
-// [ErrOutcomeUnknown] means that the answer to COMMIT was lost. All of the transaction is
-// committed or none of it. Call BeginFunc again if every write of fn is the effect of a DoTx with
-// the same key: those that are committed are replayed then. A write beside them is made twice,
-// so find out first whether it is there: [Deduper.Lookup] of a call in the transaction says whether
-// it is committed.
+// [ErrOutcomeUnknown] means that the answer to COMMIT was lost. The transaction is committed as a
+// whole, or not at all. Call BeginFunc again if every write of fn is the effect of a DoTx with the
+// same key: committed calls are then replayed. A second run repeats any other write. So first look
+// up a call of the transaction with [Deduper.Lookup], which tells whether it is committed.
 //
-// Cancelling ctx stops the pauses, cancels statements that were sent with it, and rolls back. A
-// COMMIT that has been sent is finished within Options.CommitTimeout all the same. Inside an
+// Cancelling ctx stops the pauses, cancels statements that were sent with it, and rolls back. Once
+// COMMIT is sent, BeginFunc waits for its answer, for at most Options.CommitTimeout. Inside an
 // effect the answer is an [ErrInvalid].
 func (d *Deduper) BeginFunc(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	if err := d.usable(ctx); err != nil {

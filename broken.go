@@ -8,12 +8,13 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// recordBroken blocks the identity of a call whose effect ended its own transaction, so that a retry
-// cannot repeat what may be committed of it. It continues after the caller's context has ended. on
-// is a connection outside any transaction, perhaps the only one; nil takes one from the pool.
+// recordBroken blocks the identity of a call whose effect ended its own transaction, so that a
+// retry cannot repeat an effect that may be committed. It continues after the caller's context
+// ends. on is a connection outside any transaction, perhaps the only one; nil takes one from the
+// pool.
 //
-// With locks the identity was free from the moment that the effect ended the transaction. If a twin
-// has run since, the error says so.
+// If calls take locks, the identity was free from the moment at which the effect ended the
+// transaction. If a twin has run since, the error reports it.
 func (c *call) recordBroken(ctx context.Context, cause error, on *wire.Conn) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.d.opts.CommitTimeout)
 	defer cancel()
@@ -41,8 +42,9 @@ func (c *call) recordBroken(ctx context.Context, cause error, on *wire.Conn) err
 	return err
 }
 
-// auditBroken writes a line of the audit, by which a broken record is found. An index on the records
-// would do too, but every claim and record would pay for it. The record counts without the line.
+// auditBroken writes a line of the audit, which lists broken records for operators. An index on the
+// records would list them too, but would slow every claim and record down. The record is valid
+// without the line.
 func (d *Deduper) auditBroken(ctx context.Context, on *wire.Conn, id *table.Identity, cause error) error {
 	if on == nil {
 		pooled, err := d.acquire(ctx)

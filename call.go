@@ -12,45 +12,43 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// Call says which call of which tool this is. Scope, Tool and Key make up its
-// identity: each is 1 to 255 bytes of valid UTF-8 without control characters,
-// compared byte by byte.
+// Call names a call of a tool. Scope, Tool and Key are its identity: each is 1 to 255 bytes of
+// valid UTF-8 without control characters, and is compared byte by byte.
 type Call struct {
-	// Scope is the tenant, client or account on whose behalf the tool runs,
-	// taken from the authenticated caller and never from the tool's arguments.
-	// One scope never sees another's results.
+	// Scope is the tenant, client or account on whose behalf the tool runs. Take it from the
+	// authenticated caller, never from the tool's arguments. No scope sees another scope's results.
 	Scope string
-	// Tool is the tool's stable name, chosen by its author. A tool with another name is another
-	// tool: its earlier calls are not found.
+	// Tool is the tool's stable name. Renaming a tool makes it another tool, which does not find
+	// earlier calls.
 	Tool string
-	// Key names the intent. It is made once, when the intent is formed, and is the same on every
-	// retry; see KeyFromToolCall, KeyFromIntent and NewKey.
+	// Key names the intent. Make it once, when the intent is formed, and send it with every retry;
+	// see KeyFromToolCall, KeyFromIntent and NewKey.
 	Key string
 	// Args are the arguments: a json.RawMessage, or a value that is compared as encoding/json
-	// writes it (see [FingerprintOf]). Fields that it leaves out are not compared. Times are
-	// compared as they are written, zone included: give them in UTC. Only the fingerprint is
-	// kept: the same identity with other arguments is refused. Nil means that there are none.
+	// writes it (see [FingerprintOf]). Fields that encoding/json leaves out are not compared. Times
+	// are compared as written, zone included: give them in UTC. Only a fingerprint is stored. The
+	// same identity with other arguments is an [ErrKeyReused]. Nil means no arguments.
 	Args any
 
-	// Retention overrides Options.Retention in the fields that are not zero.
+	// Retention overrides Options.Retention in each field that is not zero.
 	Retention Retention
-	// MaxWait overrides Options.MaxWait where it is not zero; negative means
-	// 5 ms. [math.MaxInt64] is no limit, if Options.MaxWait sets one.
+	// MaxWait overrides Options.MaxWait if it is not zero. Negative means 5 ms. [math.MaxInt64]
+	// removes the limit that Options.MaxWait sets.
 	MaxWait time.Duration
-	// StoreErrors records every error of the effect as if it were wrapped by [Final], except
-	// errors that are wrapped by [NotFinal], transient database errors, context errors and
-	// the library's own objections to the effect's use of its transaction or to its result. Default
-	// false: an error rolls back, nothing is stored, and the next try runs.
+	// StoreErrors records every error of the effect as if [Final] wrapped it. Exceptions are errors
+	// that [NotFinal] marks, transient database errors, context errors, and the library's own
+	// errors about the effect's transaction or result. Default false: an error rolls back, nothing
+	// is stored, and the next call runs the effect.
 	StoreErrors bool
 
-	// LookFirst looks the record up before anything else, in one round trip and outside a
-	// transaction. Set it if a replay is likely, as on a second try: a replay costs one round trip
-	// then, and a first call one more. DoTx ignores it, because its look-up must see the caller's
+	// LookFirst looks the record up before anything else, in one round trip outside a transaction.
+	// A replay then takes one round trip, and a first call one more than without it. Set it if a
+	// replay is likely, as on a retry. DoTx ignores it, because its look-up must see the caller's
 	// transaction.
 	LookFirst bool
 }
 
-// call is a Call that is being made: the request, the attempt at hand, and the response. One
+// call is the state of a running Call: the request, the current attempt and the response. One
 // goroutine at a time uses it.
 type call struct {
 	request
@@ -58,34 +56,35 @@ type call struct {
 	span span // counts the call and reports it to the tracer
 
 	last attempt    // the current attempt, or the last one
-	seen table.Seen // what its look-up has found
+	seen table.Seen // the result of its look-up
 	// written is the record that the next attempt writes. If its Outcome is Refused or Broken, its
-	// Result is the text to record, and no effect runs. Once committed it is the call's answer.
+	// Result is the text to record, and no effect runs. Once committed, written is the call's
+	// answer.
 	written table.Record
 
-	flight   flight // what followers see of the call while it leads
+	flight   flight // the part that followers read while the call leads
 	waits    waits
 	lost     lostCommit
 	attempts int
 	// exhausted is not nil if the attempts are used up.
 	exhausted *exhaustion
 
-	// ownTrip is true if the statement must not ride with the look-up: it cannot be sent, it failed
-	// and may be stale, or the gate stopped it because of a record that has to be deleted first.
+	// ownTrip is true if the statement must not ride with the look-up. The statement cannot be
+	// sent, failed and may be stale, or was stopped by a record that must be deleted first.
 	ownTrip bool
 	// conflicts counts conflicts with a row that no look-up found.
 	conflicts int
-	// renewed counts the connections in a row that were given up because their prepared statements
-	// were gone. If the whole pool is so, a pooler is to blame, and the call fails.
+	// renewed counts connections in a row that lacked their prepared statements. If every
+	// connection of the pool does, a pooler is the cause, and the call fails.
 	renewed int32
 	// discards is true if the effect discarded its connection's prepared statements. The record's
-	// statement is sent as a text then.
+	// statement is then sent as text.
 	discards bool
 	// endedTx is true if the effect ended its transaction and then panicked.
 	endedTx bool
 }
 
-// request is what the caller wants, checked.
+// request is the checked input of a call.
 type request struct {
 	d *Deduper
 	table.Entry
@@ -103,8 +102,7 @@ type request struct {
 // effectFunc runs the effect and returns the text to record.
 type effectFunc func(ctx context.Context, tx pgx.Tx) (text string, err error)
 
-// startCall makes a call and begins its span, before anything is checked. It returns the call's
-// context.
+// startCall makes a call and begins its span, before any check. It returns the call's context.
 func startCall(ctx context.Context, d *Deduper, function string, from *Call) (context.Context, *call) {
 	c := &call{written: table.Record{Outcome: table.Done}}
 	c.Identity = table.Identity{Scope: from.Scope, Tool: from.Tool, Key: from.Key}
@@ -115,8 +113,8 @@ func startCall(ctx context.Context, d *Deduper, function string, from *Call) (co
 	return ctx, c
 }
 
-// check checks the caller's request and keeps it, or returns an ErrInvalid. Nothing is sent to the
-// database before.
+// check validates the caller's request and stores it in c, or returns an ErrInvalid. It sends
+// nothing to the database.
 func (c *call) check(ctx context.Context, d *Deduper, from *Call) error {
 	if err := d.usable(ctx); err != nil {
 		return err
@@ -158,22 +156,23 @@ const longestWait = 100 * 365 * 24 * time.Hour
 
 var (
 	errNoEffect  = &InvalidError{What: "call", Field: "effect", Missing: true, Reason: "must not be nil"}
-	errNested    = &InvalidError{What: "call", Field: "ctx", Reason: "is an effect's; inside an effect use DoTx with its transaction"}
-	errReentrant = &InvalidError{What: "call", Field: "ctx", Reason: "is that of this very call's effect; a call cannot make itself"}
+	errNested    = &InvalidError{What: "call", Field: "ctx", Reason: "belongs to an effect; inside an effect call DoTx with its transaction"}
+	errReentrant = &InvalidError{What: "call", Field: "ctx", Reason: "belongs to this call's own effect; an effect cannot make its own call"}
 )
 
-// found makes a record that was found the answer. If a COMMIT of the call was lost, a record that was
-// written since the call began is most likely the call's own. One span is by the database's clock
-// and the other by this machine's, so they may differ a little.
+// found makes rec the call's answer. If a COMMIT of the call was lost and rec was written after the
+// call began, rec is most likely the call's own. The record's age is by the database's clock and
+// the call's by this machine's, so 10 ms of difference are allowed.
 func (c *call) found(rec *table.Record) {
 	c.rec = rec
 	c.recovered = c.lost.err != nil && rec.Age() <= time.Since(c.span.began)+10*time.Millisecond
 }
 
-// ended returns the call's error: ErrOutcomeUnknown if a COMMIT of the call is still lost, else err.
+// ended returns the call's error: ErrOutcomeUnknown if a COMMIT of the call is still lost, else
+// err.
 func (c *call) ended(err error) error { return c.lost.answer(err, c.attempts) }
 
-// end ends the call's span and returns the error as the caller gets it.
+// end ends the call's span and returns the error for the caller.
 func (c *call) end(err error) error {
 	if err != nil {
 		err = annotate(c.Identity, err)
@@ -182,8 +181,8 @@ func (c *call) end(err error) error {
 	return err
 }
 
-// answer returns the result of a call that has ended with err or with a record. value is what its
-// effect returned.
+// answer returns the result of a call that ended with err or with a record. value is the result of
+// its effect.
 func answer[R any](c *call, value R, err error) (Result[R], error) {
 	result := Result[R]{Waited: c.waits.all, Attempts: c.attempts, Recovered: c.recovered}
 	if err != nil {
@@ -200,8 +199,8 @@ func answer[R any](c *call, value R, err error) (Result[R], error) {
 	return result, err
 }
 
-// judge returns nil if the record's result is the answer, else the error that is. A reused key is
-// reported as such for as long as the identity is remembered, also after the result has expired.
+// judge returns nil if the record's result answers the call, else the error that does. A reused key
+// is an ErrKeyReused until the identity is forgotten, even after the result expired.
 func (c *call) judge() error {
 	switch r := c.rec; {
 	case r.IsBroken():
@@ -226,7 +225,7 @@ func (c *call) judge() error {
 	}
 }
 
-// named puts the call's names into an error.
+// named adds the call's scope, tool and key hash to an error.
 func (c *request) named(err Error) *Error {
 	err.Scope, err.Tool, err.KeyHash = c.Scope, c.Tool, KeyHash(c.Key)
 	return &err

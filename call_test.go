@@ -17,8 +17,7 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// TestJudge: what a record answers. Misuse comes before age, and a broken call
-// before all.
+// TestJudge: the answer of a record. Misuse comes before age, and a broken call before all.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 

@@ -14,18 +14,19 @@ import (
 // The primary key of tool_dedup decides which of several calls of an identity has its effect. This
 // file turns a conflict into a read of the winning row.
 
-// explain returns what a failed attempt means.
+// explain returns the meaning of a failed attempt.
 //
-// The first error is no evidence. A lost race may show as a violation of tool_dedup's key, of a
-// unique index of the application's own table, as a serialization failure, as a deadlock, or as
-// anything the effect makes of one of these. A trigger can raise what looks like a lost race. So
-// explain rolls back and looks the identity up in a new statement, which sees everything committed:
+// The first error proves nothing. A lost race may show as a violation of tool_dedup's key, of a
+// unique index of the application's own table, as a serialization failure, as a deadlock, or as any
+// error that the effect makes of one of these. A trigger can raise an error that looks like a lost
+// race. So explain rolls back and looks the identity up in a new statement, which sees everything
+// committed:
 //
 //   - A record is the answer, whatever the failure was.
-//   - No record, the record's statement gave up waiting for a lock, and a claim that is tried shows
-//     that a twin has the row: the twin is waited for.
-//   - No record and anything else: classify decides. This attempt held the identity throughout, so
-//     no twin can have succeeded meanwhile, and the failure may be returned.
+//   - Without a record, if the record's statement gave up waiting for a lock and a tried claim
+//     shows that a twin holds the row, the call waits for the twin.
+//   - Otherwise classify decides. This attempt held the identity throughout, so no twin can have
+//     succeeded meanwhile, and the failure may be returned.
 func (a *attempt) explain(ctx context.Context, b bracket, err error) verdict {
 	c := a.c
 	switch {
@@ -37,8 +38,8 @@ func (a *attempt) explain(ctx context.Context, b bracket, err error) verdict {
 	case ctx.Err() != nil:
 		return fail(withContext(ctx, unrecorded(a.clean(err))))
 	case a.failure.rode && a.failure.prepared && !a.failure.connLost && mayBeStale(err):
-		// The statement may have been prepared before a type changed. If it fails in a trip of its own
-		// too, the error is the statement's.
+		// The statement may be older than a change of a type. If it also fails when sent
+		// separately, the error is the statement's.
 		c.ownTrip = true
 		return verdict{kind: again}
 	}
@@ -62,7 +63,7 @@ func (a *attempt) explain(ctx context.Context, b bracket, err error) verdict {
 }
 
 // errHidden is the conflict of a claim with a row that no look-up finds.
-var errHidden = errors.New("dedup: a row is in the way that cannot be seen")
+var errHidden = errors.New("dedup: an invisible row conflicts with the claim")
 
 // maxConflicts is the number of further attempts after a unique violation without a record. After a
 // lost race there is a record, unless the winner's was deleted meanwhile. A trigger or another
@@ -80,7 +81,7 @@ func (c *call) conflict(err error) verdict {
 	return verdict{kind: again, pause: true, err: err, conflict: true}
 }
 
-// conflictError names a conflict that no record explains.
+// conflictError describes a conflict that no record explains.
 func (c *call) conflictError(err error) *Error {
 	const why = "writing the record conflicts, although there is no record of this identity: a trigger, a rule, row security or another unique index on tool_dedup"
 	if server, ok := errors.AsType[*pgconn.PgError](err); ok {

@@ -17,27 +17,28 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// Deduper runs write tools once. It is safe for concurrent use and starts no
-// goroutines; make one per pool and keep it.
+// Deduper runs write tools once. It is safe for concurrent use and starts no goroutines. Make one
+// per pool and keep it.
 type Deduper struct {
 	pool    *pgxpool.Pool
 	opts    Options
 	flights flights
 	stats   stats
-	// tables holds the statements for the engine of the pool's table. Before the examination they are
-	// statements that suit every engine.
+	// tables holds the statements for the engine of the pool's server. Before the examination it
+	// holds statements that every engine accepts.
 	tables atomic.Pointer[table.Table]
-	// examined is true once the pool's table was found to decide races. home names its database.
-	// tablesByDatabase holds the *table.Table of each other database that a caller's transaction was in.
+	// examined is true once an examination found the pool's table sound. home names the pool's
+	// database. tablesByDatabase holds the *table.Table of each other database in which a caller's
+	// transaction was.
 	examined         atomic.Bool
 	home             string
 	tablesByDatabase sync.Map
 }
 
-// New returns a Deduper that keeps its records in the tool_dedup table of
-// pool's database. It sends nothing; call migrations.Check at start-up to find
-// out whether the table is there and sound. A Deduper's first call examines
-// whether the table can decide races, which takes one extra round trip. A nil opts means the defaults. The error is an [ErrInvalid].
+// New returns a Deduper that keeps its records in the tool_dedup table of pool's database. It sends
+// nothing: call migrations.Check at start-up to learn whether the table exists and is sound. The
+// Deduper's first call examines whether the table can decide races, which takes one extra round
+// trip. A nil opts means the defaults. The error is an [ErrInvalid].
 func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
 	if pool == nil {
 		return nil, &InvalidError{What: "option", Field: "pool", Missing: true, Reason: "must not be nil"}
@@ -61,11 +62,10 @@ func (d *Deduper) Pool() *pgxpool.Pool { return d.pool }
 // Options returns the options in use, with the defaults filled in.
 func (d *Deduper) Options() Options { return d.opts }
 
-// Refusal returns the refusal that err makes where it is wrapped by [Final], as
-// Do would answer with it, but not recorded, so that CreatedAt is zero. It is
-// nil for any other error, and where [NotFinal] marks err or a part of it. Use it where an effect is run without Do and its
-// refusals are to look as they do with it. A refusal whose details cannot be
-// encoded is an [ErrInvalid] in place of the *RefusedError.
+// Refusal returns the refusal that Do would answer for an err that [Final] wraps. It is not
+// recorded, so its CreatedAt is zero. Refusal returns nil for any other error, and if [NotFinal]
+// marks err or a part of it. If the details cannot be encoded it returns an [ErrInvalid]. Use it to
+// run an effect without Do and still return the same refusals.
 func (d *Deduper) Refusal(err error) error {
 	var final *finalError
 	var notFinal *notFinalError
@@ -84,10 +84,10 @@ func (d *Deduper) Refusal(err error) error {
 	return refused
 }
 
-// Stats returns what d has counted. Counting costs a call no allocation and no round trip.
+// Stats returns the counts of d. Counting costs a call no allocation and no round trip.
 func (d *Deduper) Stats() Stats { return d.stats.snapshot() }
 
-// usable checks what every function is called with.
+// usable returns an ErrInvalid if ctx or d cannot be used.
 func (d *Deduper) usable(ctx context.Context) error {
 	switch {
 	case ctx == nil:
@@ -98,7 +98,7 @@ func (d *Deduper) usable(ctx context.Context) error {
 	return nil
 }
 
-// table is the table of the pool's database.
+// table returns the statements for the pool's database.
 func (d *Deduper) table() *table.Table { return d.tables.Load() }
 
 // tableOn returns the statements for an engine.
@@ -108,9 +108,9 @@ func (d *Deduper) tableOn(engine examiner.Engine) *table.Table {
 	})
 }
 
-// checkTable examines the table of the pool's database once in the life of a Deduper,
-// before the first effect, in one round trip. It returns an ErrSchema where the table
-// cannot keep the promise; that is not remembered, so that it can be repaired.
+// checkTable examines the table of the pool's database once in the life of a Deduper, before the
+// first effect, in one round trip. If the table cannot decide races it returns an ErrSchema. It
+// does not keep that error, so that a repaired table is found.
 func (d *Deduper) checkTable(ctx context.Context, conn *pgx.Conn) error {
 	if d.examined.Load() {
 		return nil
@@ -118,8 +118,8 @@ func (d *Deduper) checkTable(ctx context.Context, conn *pgx.Conn) error {
 	return d.examineHome(ctx, conn)
 }
 
-// findEngine finds out the engine of the pool's table, unless it is known. Problems of the table do not
-// matter here.
+// findEngine determines the engine of the pool's server, if it is unknown. It ignores problems of
+// the table.
 func (d *Deduper) findEngine(ctx context.Context, conn *pgx.Conn) error {
 	if d.table().Engine() != examiner.Unknown {
 		return nil
@@ -134,7 +134,7 @@ func (d *Deduper) findEngine(ctx context.Context, conn *pgx.Conn) error {
 // rides reports whether statements ride on the pool's server.
 func (d *Deduper) rides(ctx context.Context) bool {
 	if d.table().Engine() == examiner.Unknown {
-		_ = d.onConn(ctx, func(*wire.Conn) error { return nil }) // whatever fails here fails again
+		_ = d.onConn(ctx, func(*wire.Conn) error { return nil }) // an error here occurs again in the attempt
 	}
 	return d.table().Rides()
 }
@@ -148,8 +148,8 @@ func (d *Deduper) examineHome(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// checkTableOf is checkTable for the connection of a caller's transaction. If that is in another database
-// than the pool's connections, the other database is examined once.
+// checkTableOf is checkTable for the connection of a caller's transaction. If that is in another
+// database than the pool's connections, checkTableOf examines the other database once.
 func (d *Deduper) checkTableOf(ctx context.Context, on *wire.Conn) (*table.Table, error) {
 	home, conn := on.Home(), on.Conn()
 	if home == d.home {
@@ -166,8 +166,8 @@ func (d *Deduper) checkTableOf(ctx context.Context, on *wire.Conn) (*table.Table
 	return found, err
 }
 
-// examine finds out the engine and the problems of a table. It returns a table that cannot keep the
-// promise with an ErrSchema, and no table with any other error.
+// examine returns the statements for the table's engine. If the table cannot decide races it
+// returns an ErrSchema with them. With any other error it returns nil.
 func (d *Deduper) examine(ctx context.Context, conn *pgx.Conn) (found *table.Table, err error) {
 	x, err := examiner.Examine(ctx, conn, d.opts.Schema)
 	if err != nil {
@@ -179,23 +179,23 @@ func (d *Deduper) examine(ctx context.Context, conn *pgx.Conn) (found *table.Tab
 	return d.tableOn(x.Engine), err
 }
 
-// reexamine has the next call examine the table again.
+// reexamine makes the next call examine the table again.
 func (d *Deduper) reexamine() {
 	d.examined.Store(false)
 	d.tablesByDatabase.Clear()
 }
 
-// lookFunc is a method of the table that looks outside a transaction.
+// lookFunc is a method of the table that looks an identity up outside a transaction.
 type lookFunc func(*table.Table, context.Context, *wire.Conn, *table.Entry, *table.Seen) error
 
-// look takes a connection for one look and gives it back. If the context has ended, the error has its
-// cause.
+// look takes a connection for one look-up and releases it. If the context ended, the error includes
+// its cause.
 func (d *Deduper) look(ctx context.Context, e *table.Entry, seen *table.Seen, look lookFunc) error {
 	return d.onConn(ctx, func(on *wire.Conn) error { return look(d.table(), ctx, on, e, seen) })
 }
 
-// onConn looks on a connection of the pool. If that connection's prepared statements are gone, it looks
-// on another one.
+// onConn calls look on a connection of the pool. If that connection's prepared statements are gone,
+// it uses another one.
 func (d *Deduper) onConn(ctx context.Context, look func(*wire.Conn) error) error {
 	once := func() error {
 		conn, err := d.acquire(ctx)
@@ -220,7 +220,8 @@ func (d *Deduper) onConn(ctx context.Context, look func(*wire.Conn) error) error
 }
 
 // acquire takes a connection with a usable session. It closes connections whose client_encoding was
-// changed; the pool makes new ones. If ctx ends before, the error says how many are in use.
+// changed; the pool makes new ones. If ctx ends first, the error contains how many connections are
+// in use.
 func (d *Deduper) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	for unusable := int32(0); ; unusable++ {
 		conn, err := wire.Acquire(ctx, d.pool)
@@ -239,14 +240,15 @@ func (d *Deduper) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	}
 }
 
-// release rolls back an open transaction and gives conn to the pool, which closes it if it is not clean.
+// release rolls back an open transaction and releases conn to the pool. The pool closes a
+// connection that is still in a transaction.
 func (d *Deduper) release(ctx context.Context, conn *pgxpool.Conn) {
 	wire.Rollback(ctx, conn.Conn())
 	conn.Release()
 }
 
-// withHint redacts err and adds a hint for common set-up errors: a missing table, a missing privilege, a
-// standby.
+// withHint redacts err and adds a hint for common set-up errors: a missing table, a missing
+// privilege, a standby.
 func (d *Deduper) withHint(err error) error {
 	switch wire.SQLState(err) {
 	case wire.CodeUndefinedTable:

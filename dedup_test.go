@@ -27,8 +27,8 @@ func TestPoolAndOptions(t *testing.T) {
 	require.Equal(t, "public", d.Options().Schema, "a copy")
 }
 
-// exampleDatabase returns a pool to a database of an example's own, which has
-// the tool_dedup table and what setup creates. done closes and drops it.
+// exampleDatabase returns a pool to a database of an example's own, which has the tool_dedup table
+// and what setup creates. done closes and drops it.
 var exampleDatabase = pgtest.Example
 
 // exampleTimePasses makes every record older, as if the time given had passed.

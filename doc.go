@@ -1,8 +1,8 @@
 // Package dedup makes write tools take effect once.
 //
-// A write tool that is called any number of times with one key (retries,
-// re-deliveries, resumed runs, races, crashes, a lost answer to COMMIT) has its
-// effect in the database once, and every caller gets the first caller's result:
+// A write tool that is called any number of times with one key (retries, re-deliveries, resumed
+// runs, races, crashes, a lost answer to COMMIT) has its effect in the database once, and every
+// caller gets the first caller's result:
 //
 //	result, err := dedup.Do(ctx, d, dedup.Call{
 //		Scope: account, Tool: "create_ticket", Key: key, Args: in,
@@ -10,37 +10,34 @@
 //		return insertTicket(ctx, tx, in)
 //	})
 //
-// The tool's writes and the record of its result are one Postgres transaction,
-// and the primary key of tool_dedup decides every race. There is no lease, no
-// lock server, and no moment in which the effect is there and its record is not.
+// The tool's writes and the record of its result are one Postgres transaction, and the primary key
+// of tool_dedup decides every race. The library needs neither leases nor a lock server, and an
+// effect is never visible without its record.
 //
 // # What it promises, and what not
 //
-// Inside one database an effect and its record are committed together or not at
-// all, so the state stays single whatever fails, an asynchronous failover
-// included: that loses effect and record together, and only the
-// acknowledgement was false. What leaves the database is not in the
-// transaction: an HTTP call or an email inside an effect happens as often as the
-// effect is run, which may be more than once. Package external is for those.
+// Inside one database an effect and its record are committed together or not at all, so the effect
+// stays single whatever fails. An asynchronous failover may lose both together, although the caller
+// got the result. Effects outside of the database are not in the transaction: an HTTP call or an
+// email inside an effect happens each time that the effect runs, which may be more than once.
+// Package external is for those.
 //
 // # Words
 //
-// The scope is the tenant on whose behalf a tool runs, the tool a stable name,
-// the key one intent; together they are the identity of a call. The fingerprint
-// is a hash of the arguments. The effect is the tool's writes, the record the
-// stored row. A twin is another call with the same identity; a replay answers it
-// from the record. A tombstone is a record whose result has been dropped but
-// whose identity still refuses to run.
+// The scope is the tenant on whose behalf a tool runs, the tool a stable name, and the key one
+// intent. Together they are the identity of a call. The fingerprint is a hash of the arguments. The
+// effect is the tool's writes, and the record the stored row. A twin is another call with the same
+// identity. A replay answers a call from the record. A tombstone is a record without its result,
+// whose identity still does not run again.
 //
 // # Errors
 //
-// An error that an effect returns comes back as it is, and nothing is stored
-// unless it is wrapped by [Final] or Call.StoreErrors is set. Transient database errors are retried instead,
-// and end as an ErrAttemptsExhausted when no retry helped. The library's
-// own errors begin with its name and the tool's; find them with [errors.Is] and
-// [errors.As], because the name is wrapped around them. They are always the answers of this
-// call: where an effect returns the answer of a call inside it, errors.Is and errors.As do not find
-// the inner call's answer (see [Effect]). Beside it:
+// An effect's error is returned unchanged, and nothing is stored unless [Final] wraps it or
+// Call.StoreErrors is set. Transient database errors are retried instead, and end as an
+// ErrAttemptsExhausted if no retry helps. The library's own errors begin with its name and the
+// tool's, which wrap them: find them with [errors.Is] and [errors.As]. They always belong to this
+// call: if an effect returns the answer of an inner call, errors.Is and errors.As do not find it
+// (see [Effect]). The errors:
 //
 //	error                  typed as        returned by                    call again with the same key?
 //	ErrRefused             *RefusedError   all that run effects           no: this is the answer; DoTx: commit it
@@ -55,6 +52,6 @@
 //	ErrInvalid             *InvalidError   all, and New                   no: fix the call, the option or the tool
 //	context's errors       -               all but New                    yes
 //
-// [IsRetryable] answers the last column, [IsTransient] whether a fault of the
-// database is worth a fresh transaction.
+// [IsRetryable] reports the last column. [IsTransient] reports whether a fresh transaction may
+// avoid a fault of the database.
 package dedup

@@ -10,22 +10,22 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// DoStatement is Do for an effect that is one SQL statement, which travels with the look-up: a
-// first call takes two round trips in place of three. A replay takes two, or one with
-// Call.LookFirst, and leaves an error in the server's log.
+// DoStatement is Do for an effect that is one SQL statement. The statement travels with the
+// look-up, so a first call takes two round trips instead of three. A replay takes two, or one with
+// Call.LookFirst, and leaves an error in the server's log. On servers other than plain PostgreSQL
+// the statement takes a separate round trip.
 //
-// The result is the row that stmt returns, as pgx reads it: R is a struct whose fields take the
-// columns by name, as [pgx.RowToStructByNameLax] has it, a map[string]any, or what takes the one column. It is
-// recorded as the result of Do is, and what does not fit R rolls the statement back.
+// The result is the row that stmt returns, as pgx decodes it. R is a struct whose fields take the
+// columns by name, as in [pgx.RowToStructByNameLax], a map[string]any, or a type that takes the
+// only column. The result is recorded as in Do. A row that does not fit R rolls the statement back
+// and is an [ErrInvalid].
 //
-// A record is looked for in front of the statement, in the same trip: a duplicate's statement
-// does not run, unless it races with the first. Everything else is as with Do, and both can
-// serve calls of one tool.
+// The same trip looks for a record before the statement: a duplicate's statement does not run,
+// unless it races with the first. Everything else is as in Do, errors included. Do and DoStatement
+// can serve calls of one tool.
 //
-// Connections keep the statement prepared, with the types that its parameters had
-// then. After an ALTER TABLE … TYPE of a column that it writes, reset the pool.
-//
-// On servers other than plain PostgreSQL the statement takes a round trip of its own. Errors are those of Do.
+// Connections keep the statement prepared with its parameter types. After an ALTER TABLE … TYPE of
+// a column that the statement writes, reset the pool.
 func DoStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Statement) (result Result[R], err error) {
 	ctx, c := startCall(ctx, d, "DoStatement", &call)
 	defer c.span.abandon()
@@ -37,7 +37,7 @@ func DoStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Stateme
 	return result, c.end(err)
 }
 
-// checkStatement checks what DoStatement and DoBatch are called with. The result goes to value.
+// checkStatement checks the input of DoStatement and DoBatch. The result goes to value.
 func checkStatement[R any](ctx context.Context, c *call, d *Deduper, call *Call, stmt *Statement, value *R) (err error) {
 	if err = c.check(ctx, d, call); err != nil {
 		return err
@@ -63,8 +63,8 @@ func checkStatement[R any](ctx context.Context, c *call, d *Deduper, call *Call,
 	return nil
 }
 
-// rowTo reads the row of a statement. A column that R has no field for, or two columns of one name,
-// are an ErrInvalid.
+// rowTo decodes the row of a statement. It returns an ErrInvalid if R lacks a field for a column,
+// or if two columns have one name.
 func rowTo[R any](row pgx.CollectableRow) (value R, err error) {
 	t := reflect.TypeFor[R]()
 	switch m, isMap := any(&value).(*map[string]any); {
@@ -85,7 +85,7 @@ func rowTo[R any](row pgx.CollectableRow) (value R, err error) {
 	return value, err
 }
 
-// checkNames refuses two columns of one name: one of the values would be lost.
+// checkNames refuses two columns with one name, because one of the values would be lost.
 func checkNames(row pgx.CollectableRow) error {
 	columns := row.FieldDescriptions()
 	for i, c := range columns {

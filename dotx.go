@@ -14,29 +14,31 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// DoTx is Do inside the caller's transaction: effect and record are committed
-// or rolled back with whatever else is in tx, and several calls can share one
-// transaction. What it answers is only true once the caller has committed.
+// DoTx is Do inside the caller's transaction: effect and record are committed or rolled back
+// together with everything else in tx. Several calls can share one transaction. The answer is only
+// true once the caller has committed.
 //
-// It works behind a savepoint, so that an effect that fails leaves tx as it was
-// before: the transaction stays usable. It makes one attempt, another one to record
-// a refusal, and at most two after a conflict without a record. A twin in flight
-// is waited for inside Postgres, which finds deadlocks, for at most MaxWait or
-// the session's lock_timeout, whichever is shorter; then the answer is ErrInFlight and
-// tx stays healthy. A record that may be forgotten and is held, by a sweep say, is waited for
-// up to the same limit once more; then the answer is [ErrRestartTx], and ErrInFlight where
-// calls claim. A lock on the table itself, such as that of CREATE INDEX, is ErrRestartTx when
-// the record is written. [ErrRestartTx] means that the whole transaction must be rolled back
-// and run again. Use READ COMMITTED, and the same order of keys in every
-// transaction.
+// DoTx uses a savepoint: if an effect fails, tx stays usable and is as it was before. It makes one
+// attempt, another to record a refusal, and at most two after a conflict without a record. Use READ
+// COMMITTED, and the same order of keys in every transaction.
 //
-// A refusal ([ErrRefused]) is an error and an answer: its record is in tx, and
-// is only kept if the caller commits on it. Rolled back, the next call runs
-// again. [Deduper.BeginFunc] makes transactions that commit on it and restart where
-// ErrRestartTx asks for that.
+// A twin in flight is waited for inside Postgres, which detects deadlocks. The wait ends after
+// MaxWait or the session's lock_timeout, whichever is shorter, with [ErrInFlight]; tx stays usable.
+// DoTx waits once more, up to the same limit, for a forgotten record that another transaction
+// holds, such as a sweep. Then the answer is [ErrRestartTx], or ErrInFlight on servers other than
+// plain PostgreSQL. If the table is locked when the record is written, as by CREATE INDEX, the
+// answer is ErrRestartTx.
 //
-// Do not call Do for the same identity before the transaction has
-// ended: it would wait for itself, and nobody could see that.
+// After [ErrRestartTx] roll the whole transaction back and run it again. [Deduper.BeginFunc] does
+// that.
+//
+// A refusal ([ErrRefused]) is an error and an answer. Its record is in tx and lasts only if the
+// caller commits; BeginFunc does. After a rollback the next call runs the effect again.
+//
+// Do not call Do for the same identity before the transaction ends. It would wait for its own
+// caller, and the library cannot detect that.
+//
+// Other errors are in the table of the package documentation.
 func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect Effect[R]) (result Result[R], err error) {
 	ctx, c := startCall(ctx, d, "DoTx", &call)
 	defer c.span.abandon()
@@ -61,15 +63,15 @@ func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect E
 	return result, c.end(err)
 }
 
-// doTx makes an attempt behind a savepoint of the caller's transaction, another one if a refusal is to
-// be recorded, and at most maxConflicts after a conflict without a record. It does not share with the
-// process's other calls: its record is not committed when it returns.
+// doTx makes an attempt behind a savepoint of the caller's transaction, another to record a
+// refusal, and at most maxConflicts after a conflict without a record. It shares no answer with
+// other calls of the process, because its record is not committed when it returns.
 //
-// It leaves the effect and its record in the transaction, and nothing if the effect fails.
+// It leaves the effect and its record in the transaction, or nothing if the effect fails.
 func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
 	on := wire.On(guard.ConnOf(tx))
 	begins, _ := guard.DeferredOf(tx).(*funcTx)
-	if begins != nil && begins.d != c.d { // whose limits are others
+	if begins != nil && begins.d != c.d { // which has other limits
 		if err := begins.Begin(ctx); err != nil {
 			return err
 		}
@@ -99,11 +101,12 @@ func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
 	}
 }
 
-// savepointName names the savepoint of a call in tx. The name has the depth at which the call is
-// nested in other effects, so that no call takes another's savepoint for its own.
+// savepointName returns the name of a call's savepoint in tx. It contains the depth of nested
+// effects, so that each call has a different savepoint.
 func savepointName(tx pgx.Tx) string { return "tool_dedup_" + strconv.Itoa(guard.Depth(tx)+1) }
 
-// settleIn makes the record that was just written the call's answer. It is not committed yet.
+// settleIn makes the record that was just written the call's answer. The record is not committed
+// yet.
 func (c *call) settleIn() error {
 	if c.written.CreatedAt.IsZero() { // the savepoint was released in the same pipeline
 		c.d.reexamine()
@@ -131,7 +134,7 @@ func (b savepoint) open(ctx context.Context) error {
 	return err
 }
 
-// end sends the record and the savepoint's RELEASE.
+// end sends the record and RELEASE of the savepoint.
 func (b savepoint) end(ctx context.Context, p *wire.Pipeline) verdict {
 	p.Ignore(wire.Query{Text: "release savepoint " + b.name})
 	p.Send(ctx)
@@ -185,7 +188,7 @@ func (b savepoint) close(ctx context.Context, v verdict) verdict {
 	return v
 }
 
-// inTx returns what a verdict means in a transaction that can only be restarted as a whole.
+// inTx adapts a verdict to a transaction that can only be restarted as a whole.
 func (b savepoint) inTx(ctx context.Context, v verdict) verdict {
 	fresh := b.c.seen.Fresh
 	switch {
@@ -205,17 +208,18 @@ func (b savepoint) inTx(ctx context.Context, v verdict) verdict {
 	return v
 }
 
-// mayHideRecord reports whether a failure may come from a twin whose record the transaction's snapshot
-// is too old to see. The effect may have read what the twin left: so every failure of an effect counts,
-// whatever error it is.
+// mayHideRecord reports whether a twin's record that the transaction's snapshot does not see may
+// have caused a failure. The effect may have read the twin's writes, so every error of an effect
+// counts.
 func (b savepoint) mayHideRecord(ctx context.Context, err error) bool {
 	pg := b.on.PgConn()
 	return !b.c.seen.Fresh && b.failure.at != atOpen && !b.failure.readOnly && ctx.Err() == nil &&
 		!errors.Is(err, ErrBroken) && !pg.IsClosed() && !pg.IsBusy() && pg.TxStatus() != 'I'
 }
 
-// findNewerRecord finds out whether a record that the transaction's snapshot is too old to see caused
-// a failure. It claims the identity and rolls back: a claim meets whatever is committed.
+// findNewerRecord looks for a record that the transaction's snapshot does not see, and that may
+// have caused a failure. It claims the identity and rolls back: a claim conflicts with everything
+// committed.
 func (b savepoint) findNewerRecord(ctx context.Context, cause error) error {
 	var seen table.Seen
 	err := b.tryClaim(ctx, &seen)
@@ -229,8 +233,8 @@ func (b savepoint) findNewerRecord(ctx context.Context, cause error) error {
 	}
 }
 
-// backOut rolls back to the savepoint and releases it. It is one text without arguments, which pgx
-// sends in the simple protocol: in an aborted transaction nothing can be prepared.
+// backOut rolls back to the savepoint and releases it. It sends one text without arguments, which
+// pgx sends in the simple protocol, because an aborted transaction cannot prepare statements.
 func (b savepoint) backOut(ctx context.Context) error {
 	err := b.exec(ctx, "rollback to savepoint "+b.name+"; release savepoint "+b.name)
 	if err != nil {
@@ -239,9 +243,8 @@ func (b savepoint) backOut(ctx context.Context) error {
 	return nil
 }
 
-// exec sends sql even if the caller's context has ended. It closes a connection that still has a
-// result set open, because that cannot be rolled back: nothing of the transaction can be committed
-// then.
+// exec sends sql even if the caller's context ended. It closes a connection with an open result
+// set, which cannot be rolled back. Then nothing of the transaction can be committed.
 func (b savepoint) exec(ctx context.Context, sql string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wire.RollbackTimeout)
 	defer cancel()
@@ -254,8 +257,8 @@ func (b savepoint) exec(ctx context.Context, sql string) error {
 
 func restartTx(err error) error { return &Error{Answer: ErrRestartTx, Err: err} }
 
-// checkTx returns an error if no call can be made in tx: an ErrInvalid, or an ErrRestartTx if its
-// connection is lost, or that of ctx if that has ended.
+// checkTx returns an error if no call can be made in tx: the error of ctx if it ended, an
+// ErrRestartTx if the connection is lost, else an ErrInvalid.
 func checkTx(ctx context.Context, tx pgx.Tx) error {
 	invalid := func(reason string) error { return invalid("tx", "%s", reason) }
 	if tx == nil {
@@ -284,14 +287,15 @@ func checkTx(ctx context.Context, tx pgx.Tx) error {
 		return invalid("is aborted, because an earlier statement failed; roll it back")
 	}
 	if err := probe(tx); err != nil {
-		// Its connection may be in another's transaction by now.
+		// Its connection may be in another transaction by now.
 		return &InvalidError{What: "call", Field: "tx", Reason: "has ended", Err: err}
 	}
 	if err := wire.CheckSession(pg); err != nil {
-		return &InvalidError{What: "call", Field: "tx", Reason: "has a session with a client_encoding other than UTF8", Err: err}
+		return &InvalidError{What: "call", Field: "tx", Reason: "has a client_encoding other than UTF8", Err: err}
 	}
 	return nil
 }
 
-// probe returns the error with which tx refuses statements. Nothing is sent.
+// probe returns the error that tx returns for every statement, nil if it takes statements. It sends
+// nothing.
 func probe(tx pgx.Tx) error { return tx.SendBatch(context.Background(), &pgx.Batch{}).Close() }

@@ -12,8 +12,8 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// annotate adds the call's names to the library's errors. The effect's errors and refusals stay as they
-// are.
+// annotate adds the call's names to the library's errors. It returns errors of the effect and
+// refusals unchanged.
 func annotate(of table.Identity, err error) error {
 	switch typed := err.(type) {
 	case nil, *toolError, *RefusedError:
@@ -22,7 +22,7 @@ func annotate(of table.Identity, err error) error {
 		return withoutAnswers(typed.err)
 	case *Error:
 		if typed.Tool == "" && validateName("Tool", of.Tool) == nil {
-			named := *typed // it may be the answer of several calls
+			named := *typed // several calls may share it
 			named.Scope, named.Tool, named.KeyHash = of.Scope, of.Tool, KeyHash(of.Key)
 			return &named
 		}
@@ -52,8 +52,7 @@ func (e *toolError) Error() string {
 func (e *toolError) Unwrap() error { return e.err }
 
 // effectError marks an error of an effect or of a caller's statement. It hides the answers of other
-// calls in it: an effect that returns the ErrRefused of a DoTx inside it has failed, and has not
-// refused.
+// calls in it: an effect that returns the ErrRefused of an inner DoTx failed and did not refuse.
 type effectError struct{ err error }
 
 // byEffect marks an error as the effect's.
@@ -64,7 +63,7 @@ func byEffect(err error) error {
 	return &effectError{err}
 }
 
-// effectsOwn returns an effect's error without its mark, and any other error as it is.
+// effectsOwn returns an effect's error without its mark, and any other error unchanged.
 func effectsOwn(err error) error {
 	if marked, ok := err.(*effectError); ok {
 		return marked.err
@@ -79,8 +78,8 @@ func mayPass(err error, connLost bool) bool {
 	return wire.IsTransient(err) || errors.Is(effectsOwn(err), ErrRestartTx) || connLost && wire.IsConnLost(err)
 }
 
-// withoutAnswers returns an effect's error as callers get it: errors.Is does not find the answer of a
-// call inside the effect.
+// withoutAnswers returns an effect's error for the caller: errors.Is does not find answers of inner
+// calls in it.
 func withoutAnswers(err error) error {
 	for _, answer := range answers() {
 		if errors.Is(err, answer) {
@@ -133,7 +132,7 @@ func joinErr(err, other error) error {
 	return fmt.Errorf("%w (and %w)", err, other)
 }
 
-// contextError joins a context's cause to its error, so that both are found.
+// contextError joins the cause of a context to its error, so that errors.Is finds both.
 func contextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if cause == nil || cause == err {
@@ -142,7 +141,7 @@ func contextError(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// withContext adds the context's error to err, unless err has it.
+// withContext adds the context's error to err, unless err contains it.
 func withContext(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(err, ctx.Err()) && errors.Is(err, cause) {
 		return err
@@ -150,8 +149,8 @@ func withContext(ctx context.Context, err error) error {
 	return fmt.Errorf("dedup: %w: %w", contextError(ctx), err)
 }
 
-// cleaned returns err. If it wraps a server's error that quotes the row's values, cleaned returns that
-// error without them. It is for errors of the library's own statements.
+// cleaned returns err. If err wraps a server's error that quotes the row's values, it returns that
+// server error without them. Use it for errors of the library's own statements.
 func cleaned(err error) error {
 	var server *pgconn.PgError
 	if errors.As(err, &server) && redacts(server) {
@@ -160,20 +159,20 @@ func cleaned(err error) error {
 	return err
 }
 
-// redacts reports whether redacted takes anything away.
+// redacts reports whether redacted removes anything.
 func redacts(err *pgconn.PgError) bool {
 	return err.Detail != "" || err.Where != "" || err.InternalQuery != ""
 }
 
-// redacted returns a copy of a server error without the fields that quote
-// row values: Detail carries the key in the clear.
+// redacted returns a copy of a server error without the fields that quote row values. Detail
+// contains the key in the clear.
 func redacted(err *pgconn.PgError) *pgconn.PgError {
 	clean := *err
 	clean.Detail, clean.Where, clean.InternalQuery = "", "", ""
 	return &clean
 }
 
-// hintPooler adds a hint to an error that a transaction pooler causes.
+// hintPooler adds a hint to errors that a transaction pooler causes.
 func hintPooler(err error) error {
 	if state := wire.SQLState(err); state == wire.CodePreparedExists || state == wire.CodePreparedMissing {
 		return fmt.Errorf("behind a transaction pooler that does not track prepared statements (PgBouncer before 1.21) set default_query_exec_mode to exec or cache_describe: %w", err)

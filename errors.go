@@ -12,87 +12,86 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// The answers of a call that has no result, to be found with [errors.Is]. What goes with
-// one is found with [errors.As]: the type stands in brackets. The table in the package
-// documentation says which function returns which, and what to do.
+// The answers of a call without a result. Find them with [errors.Is]. The type in brackets has
+// their details: find it with [errors.As]. The table in the package documentation lists the
+// functions that return each, and the remedy.
 var (
-	// ErrInFlight: a twin is running the call right now, and the caller's MaxWait has
-	// passed. Call again with the same key.
+	// ErrInFlight: a twin is running the call, and the caller's MaxWait is used up. Call again with
+	// the same key.
 	ErrInFlight = errors.New("dedup: a twin of this call is in flight; call again with the same key")
 
-	// ErrOutcomeUnknown: the answer to a COMMIT was lost, and the context or the attempts
-	// ended before the outcome could be found out. It is no failure: call again with the
-	// same key. [Error]
+	// ErrOutcomeUnknown: the answer to a COMMIT was lost, and the context or the attempts ended
+	// before the call could settle it. The effect may be committed. Call again with the same key.
+	// [Error]
 	ErrOutcomeUnknown = errors.New("dedup: outcome unknown; call again with the same key")
 
-	// ErrAttemptsExhausted: every attempt met a transient fault; nothing was committed.
-	// Twins in one process, and the calls of a batch when no transaction can be opened,
-	// share attempts. [Error]
+	// ErrAttemptsExhausted: every attempt met a transient fault, and nothing was committed. Twins
+	// in one process share attempts, and so do the calls of a batch if no transaction can be
+	// opened. [Error]
 	ErrAttemptsExhausted = errors.New("dedup: gave up after transient faults; nothing was committed")
 
-	// ErrRestartTx: the caller's transaction cannot go on, and a fresh one may. Its snapshot is
+	// ErrRestartTx: the caller's transaction cannot continue, but a fresh one may. Its snapshot is
 	// too old to see a twin's record, it is aborted, its connection is lost, or the table is
-	// locked. Roll it back and run the whole of it again. A twin's record is replayed then;
-	// without one the effect runs. [Error]
+	// locked. Roll it back and run all of it again. The new run replays a twin's record, or runs
+	// the effect if there is none. [Error]
 	ErrRestartTx = errors.New("dedup: roll back and run the whole transaction again")
 
-	// ErrRefused: the call's effect refused with [Final], and the refusal is the call's
-	// answer. [RefusedError]
+	// ErrRefused: the effect refused with [Final], and the refusal is the call's answer.
+	// [RefusedError]
 	ErrRefused = errors.New("dedup: the tool refused this call")
 
-	// ErrExpired: the call ran, and its result is no longer kept. It is never run a second
+	// ErrExpired: the call ran, and its result is not kept any longer. The call never runs a second
 	// time. [Error]
 	ErrExpired = errors.New("dedup: this call ran and its result has expired")
 
-	// ErrKeyReused: the identity was used before with other arguments; the call was neither
+	// ErrKeyReused: an earlier call used the identity with other arguments. The call was neither
 	// run nor replayed. [Error]
 	ErrKeyReused = errors.New("dedup: key reused with other arguments")
 
-	// ErrBroken: the effect ended the library's transaction by itself, or its record was
-	// swallowed, so that part of it may be committed without a record. The identity is
-	// blocked until [Deduper.Reset], or until it is forgotten. [Error]
+	// ErrBroken: the effect ended the library's transaction, or a trigger or rule swallowed the
+	// record. Part of the effect may be committed without a record. The identity is blocked until
+	// [Deduper.Reset] or [Deduper.Resolve], or until it is forgotten. [Error]
 	ErrBroken = errors.New("dedup: the call may have taken effect without a record")
 
-	// ErrSchema: the tool_dedup table is missing, cannot decide races in the state that it
-	// is in, or takes no record of this call because of a trigger, a rule, row security or
-	// another unique index. Nothing is committed. migrations.Check says more. [Error]
+	// ErrSchema: the tool_dedup table is missing, cannot decide races in its present state, or
+	// rejects the record of this call because of a trigger, a rule, row security or another unique
+	// index. Nothing is committed. migrations.Check describes the problem. [Error]
 	ErrSchema = errors.New("dedup: the schema is missing or unsound")
 
-	// ErrInvalid: a call, an option, a result or what an effect did with its transaction
-	// cannot be taken. The library commits nothing, and the same again fails in the same
-	// way. [InvalidError], but for what the methods of an effect's own pgx.Tx return.
+	// ErrInvalid: the library cannot accept a call, an option, a result, or the use that an effect
+	// made of its transaction. It commits nothing, and the same input fails again. [InvalidError],
+	// except for errors of the methods of the pgx.Tx that an effect gets.
 	ErrInvalid = guard.ErrInvalid
 )
 
-// Error is what goes with an answer. Which fields are filled in depends on the answer.
+// Error is a call without a result, with its details. Which fields are set depends on Answer.
 type Error struct {
 	// Answer is one of ErrOutcomeUnknown, ErrAttemptsExhausted, ErrRestartTx, ErrExpired,
 	// ErrKeyReused, ErrBroken and ErrSchema.
 	Answer error
-	// Scope, Tool and KeyHash name the call, where the error is that of one. KeyHash is
-	// [KeyHash] of its key: errors end up in logs.
+	// Scope, Tool and KeyHash name the call, if the error belongs to one. KeyHash is [KeyHash] of
+	// its key, because errors end up in logs.
 	Scope, Tool, KeyHash string
 
-	// FirstAt is when the call was recorded, in ErrExpired, ErrKeyReused and ErrBroken;
-	// zero for an ErrBroken that has just been found out. ExpiredAt is when its result
-	// expired, and ForgetAt from when on its identity may be used anew, in ErrExpired.
-	// All are by the database's clock.
+	// FirstAt is the time at which the call was recorded, in ErrExpired, ErrKeyReused and
+	// ErrBroken. It is zero for an ErrBroken that this call caused. In ErrExpired, ExpiredAt is the
+	// time at which the result expired and ForgetAt the time from which the identity may be used
+	// again. All are by the database's clock.
 	FirstAt, ExpiredAt, ForgetAt time.Time
-	// Changed names, in ErrKeyReused, the top-level arguments that were added, removed or
-	// changed, sorted. It is empty when the arguments are no objects, and once the first
-	// call's result has expired and was swept. Complete is false when there may be more: a
-	// very wide object, or a record written by another version.
+	// Changed lists, in ErrKeyReused, the top-level arguments that were added, removed or changed,
+	// sorted. It is empty if the arguments are not objects, or if the first call's result expired
+	// and was swept. Complete is false if there may be more changed arguments, because the object
+	// has very many members or another version wrote the record.
 	Changed  []string
 	Complete bool
-	// Attempts counts the attempts that were made, in ErrOutcomeUnknown and
-	// ErrAttemptsExhausted: by this call, or by a twin that it waited for or a call of its
-	// batch with which it shares them.
+	// Attempts counts the attempts, in ErrOutcomeUnknown and ErrAttemptsExhausted. They were made
+	// by this call, by a twin that it waited for, or by a call of its batch.
 	Attempts int
 	// Err is the fault behind the answer, or nil.
 	Err error
 }
 
-// Error implements error. It names arguments, never their values.
+// Error implements error. The text contains names of arguments but not their values.
 func (e *Error) Error() string {
 	text := e.text()
 	if e.Tool != "" {
@@ -104,7 +103,7 @@ func (e *Error) Error() string {
 	return errorPrefix + text
 }
 
-// text says what the answer is and what to do.
+// text describes the answer and the remedy.
 func (e *Error) text() string {
 	day := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 	switch e.Answer {
@@ -113,7 +112,7 @@ func (e *Error) text() string {
 	case ErrAttemptsExhausted:
 		return fmt.Sprintf("gave up after %d attempts, nothing was committed", e.Attempts)
 	case ErrExpired:
-		return fmt.Sprintf("the call ran at %s and its result expired at %s; it is not run again; look in the tool's own data what it did", day(e.FirstAt), day(e.ExpiredAt))
+		return fmt.Sprintf("the call ran at %s and its result expired at %s; it is not run again; look up its effect in the tool's own data", day(e.FirstAt), day(e.ExpiredAt))
 	case ErrKeyReused:
 		what := "with other arguments"
 		if len(e.Changed) > 0 { // quoted: names come from the caller, and errors go to logs
@@ -121,7 +120,7 @@ func (e *Error) text() string {
 		}
 		return fmt.Sprintf("the key was first used at %s %s; a retry must send the first call's arguments, a new call needs a new key", day(e.FirstAt), what)
 	case ErrBroken:
-		return "the call may have taken effect without a record; look what it did, repair that, then Reset"
+		return "the call may have taken effect without a record; complete the effect, then Resolve, or undo it, then Reset"
 	case nil:
 		return "no answer"
 	default:
@@ -135,25 +134,24 @@ func (e *Error) Is(target error) bool { return target == e.Answer }
 // Unwrap returns the fault behind the answer.
 func (e *Error) Unwrap() error { return e.Err }
 
-// InvalidError says what cannot be taken, and why. It is returned by every function that
-// takes a call, options or arguments, and by those that run an effect.
+// InvalidError describes input that the library cannot accept. Every function that takes a call,
+// options or arguments returns it, and every function that runs an effect.
 type InvalidError struct {
-	// What is at fault: "call", "option", "result" or "effect".
+	// What is the kind of input: "call", "option", "result" or "effect".
 	What string
-	// Field names the part at fault: "Scope", "Tool", "Key", "Args", "Session", "Parts",
-	// "Retention", the name of an option, and so on. It is empty for a result and an effect.
+	// Field names the invalid field, such as "Scope", "Tool", "Key", "Args", "Session", "Parts",
+	// "Retention", or an option. It is empty for a result and an effect.
 	Field string
-	// Missing reports that Field was not given: it is empty or nil. It is false for a Field that
-	// was given and is wrong.
+	// Missing reports that Field is empty or nil. It is false if Field has an invalid value.
 	Missing bool
-	// Reason says what is wrong and what to do about it. It continues a sentence that begins with
-	// Field, or with What if Field is empty. It gives byte positions and lengths, never the value:
+	// Reason describes the problem and the remedy. It continues a sentence that begins with Field,
+	// or with What if Field is empty. It gives byte positions and lengths but never the value:
 	// names, arguments and results hold personal data, and errors end up in logs.
 	Reason string
-	// Stored is the recorded result that does not fit the caller's type, so that the caller
-	// can recover it; else nil.
+	// Stored is the recorded result that does not fit the caller's type, else nil. The caller can
+	// recover the result from it.
 	Stored json.RawMessage
-	// Err is the cause, if there is one. Of a call's, Error does not print it, because a
+	// Err is the cause, or nil. Error omits the cause of an invalid call or option, because a
 	// foreign error may quote the value.
 	Err error
 }
@@ -181,7 +179,7 @@ func invalid(field, format string, args ...any) *InvalidError {
 	return &InvalidError{What: "call", Field: field, Reason: fmt.Sprintf(format, args...)}
 }
 
-// missing is invalid for a field that was not given.
+// missing is invalid for an empty field.
 func missing(field, format string, args ...any) *InvalidError {
 	err := invalid(field, format, args...)
 	err.Missing = true
@@ -196,47 +194,46 @@ func invalidResult(err error, format string, args ...any) *InvalidError {
 	return &InvalidError{What: "result", Reason: fmt.Sprintf(format, args...), Err: err}
 }
 
-// misused is the error of an effect whose transaction the guard has objected to.
+// misused is the error of an effect that violated a rule of the guard.
 func misused(err error) *InvalidError { return invalidEffect(err, "cannot be committed") }
 
 func invalidEffect(err error, format string, args ...any) *InvalidError {
 	return &InvalidError{What: "effect", Reason: fmt.Sprintf(format, args...), Err: err}
 }
 
-// tooSlow is the error of a transaction that the server has ended because of a limit.
+// tooSlow is the error of a transaction that the server ended because of a limit.
 func tooSlow(err error) *InvalidError {
 	return invalidEffect(err, "sent nothing for longer than Options.IdleTimeout, or took longer than the server's transaction_timeout; keep slow calls out of it, or raise the limit")
 }
 
-// readOnlyTx is the error of a transaction that may not write, on a server that may.
+// readOnlyTx is the error of a read-only transaction on a server that accepts writes.
 func readOnlyTx(err error) *InvalidError {
 	return invalidEffect(err, "cannot be recorded: its transaction is read-only, by default_transaction_read_only or because it was set so")
 }
 
 const errorPrefix = "dedup: "
 
-// IsRetryable reports whether calling again with the same key may give the
-// answer: the call is in flight elsewhere, its outcome is unknown, it met only
-// transient faults, or its context ended too early. It is false for answers
-// (refused, expired, reused) and for misuse.
+// IsRetryable reports whether another call with the same key may bring the answer: a twin is in
+// flight, the outcome is unknown, every attempt met a transient fault, or the context ended. It is
+// false for answers (refused, expired, reused) and for misuse.
 func IsRetryable(err error) bool {
 	answered, open := classifyAnswer(err)
 	return !answered && (open || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || IsTransient(err))
 }
 
-// IsAnswer reports whether err is the call's answer, which no retry by the caller changes: ErrRefused,
+// IsAnswer reports whether err is the call's answer, which a retry does not change: ErrRefused,
 // ErrExpired, ErrKeyReused, ErrBroken, ErrInvalid, and an error with a method IsAnswer() bool that
-// returns true, such as *tool.ArgumentError. An answer stays one whatever it wraps or is joined with,
-// and is never retryable. IsAnswer is false for an effect's own error, which a retry runs again, and
-// for ErrSchema, which an operator corrects.
+// returns true, such as *tool.ArgumentError. It stays true if the answer wraps, or is joined with,
+// a retryable error; [IsRetryable] is then false. IsAnswer is false for an effect's own error,
+// because a retry runs the effect again, and for ErrSchema, which an operator corrects.
 func IsAnswer(err error) bool {
 	answered, _ := classifyAnswer(err)
 	return answered && !errors.Is(err, ErrSchema)
 }
 
-// classifyAnswer looks through err and what it wraps for an answer, and for what leaves it open. An
-// answer stays one whatever it wraps and whatever it is joined with, and so does a fault
-// that Do has given up on.
+// classifyAnswer looks for an answer, and for a retryable state, in err and the errors that it
+// wraps. An answer takes precedence over errors that it wraps or is joined with. So does a fault on
+// which Do gave up.
 func classifyAnswer(err error) (answered, open bool) {
 	switch typed := err.(type) {
 	case *effectError:
@@ -256,8 +253,8 @@ func classifyAnswer(err error) (answered, open bool) {
 			return true, false
 		}
 	}
-	// The guard's other verdicts are no answers yet: behind an aborted transaction may be
-	// a fault that passes.
+	// The guard's other errors are not answers yet: a transient fault may have aborted the
+	// transaction.
 	if err == ErrInvalid || err == guard.ErrTxControl {
 		return true, false
 	}
@@ -280,7 +277,7 @@ func retryable(err error) bool {
 	return matches(err, ErrInFlight) || matches(err, ErrOutcomeUnknown) || matches(err, ErrAttemptsExhausted) || matches(err, ErrRestartTx)
 }
 
-// matches is [errors.Is] of the error alone, without what it wraps.
+// matches is [errors.Is] without the errors that err wraps.
 func matches(err, target error) bool {
 	if err == target {
 		return true
@@ -289,14 +286,13 @@ func matches(err, target error) bool {
 	return ok && x.Is(target)
 }
 
-// IsTransient reports whether err is a server's or network's fault that a fresh
-// transaction may not meet: serialization failures and deadlocks (40001,
-// 40P01), locks not available (55P03), too few resources (class 53), a server
-// that shuts down, starts or fails over (57P01 to 57P05, 25006), connection
-// faults (class 08, and failures to connect that no server refused), nodes of Citus that
-// lost each other (XX000), and a cached plan that no longer fits after a schema change. It says
-// nothing about whether a COMMIT happened; Do answers [ErrOutcomeUnknown] for that.
+// IsTransient reports whether err is a fault of the server or the network that a fresh transaction
+// may avoid: serialization failures and deadlocks (40001, 40P01), locks not available (55P03), too
+// few resources (class 53), a server that shuts down, starts or fails over (57P01 to 57P05, 25006),
+// connection faults (class 08, and failures to connect that no server refused), Citus nodes that
+// lost each other (XX000), and a cached plan that does not fit after a schema change. It does not
+// tell whether a COMMIT took place; Do returns [ErrOutcomeUnknown] for that.
 //
-// A statement timeout (57014) and the end of a transaction that was idle or took
-// too long (25P03, 25P04) are limits that somebody set, and not transient.
+// A statement timeout (57014) and the end of a transaction that was idle or took too long (25P03,
+// 25P04) are configured limits, and are not transient.
 func IsTransient(err error) bool { return wire.IsTransient(err) }

@@ -26,8 +26,8 @@ func (e *CardDeclined) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]int{"limit": e.Limit})
 }
 
-// A refusal that is wrapped by Final is the call's answer: the effect is rolled
-// back, and every later caller gets the same refusal without running it.
+// A refusal that is wrapped by Final is the call's answer: the effect is rolled back, and every
+// later caller gets the same refusal without running it.
 func ExampleFinal() {
 	ctx := context.Background()
 	pool, done := exampleDatabase(`CREATE TABLE charges (cents int)`)
@@ -63,8 +63,8 @@ func ExampleFinal() {
 	// charges: 0
 }
 
-// By default an error stores nothing and the next try runs. A tool that must not
-// be tried twice stores every error, as if each were wrapped by Final.
+// By default an error stores nothing and the next try runs. A tool that must not be tried twice
+// stores every error, as if each were wrapped by Final.
 func ExampleCall_storeErrors() {
 	ctx := context.Background()
 	pool, done := exampleDatabase()
@@ -153,7 +153,7 @@ func ExampleRetention() {
 	// task, two days later, expired: true
 }
 
-// Lookup shows what became of a call, and does not call again.
+// Lookup shows the state of a call without calling again.
 func ExampleDeduper_Lookup() {
 	ctx := context.Background()
 	pool, done := exampleDatabase()

@@ -13,7 +13,7 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// OpenTicket is what the tool is called with, Ticket what it answers.
+// OpenTicket holds the arguments of the tool, Ticket its result.
 type (
 	OpenTicket struct {
 		Title string `json:"title"`
@@ -24,16 +24,16 @@ type (
 	}
 )
 
-// openTicket is the tool: it writes through the transaction that it is handed,
-// and returns what the model is to see.
+// openTicket is the tool: it writes through the transaction that it is handed, and returns what the
+// model is to see.
 func openTicket(ctx context.Context, tx pgx.Tx, in OpenTicket) (Ticket, error) {
 	ticket := Ticket{Title: in.Title}
 	err := tx.QueryRow(ctx, `INSERT INTO tickets (title) VALUES ($1) RETURNING id`, in.Title).Scan(&ticket.ID)
 	return ticket, err
 }
 
-// A tool is called twice with one key, as after a lost answer. It writes once,
-// and both callers get the one result.
+// A tool is called twice with one key, as after a lost answer. It writes once, and both callers get
+// the one result.
 func ExampleDo() {
 	ctx := context.Background()
 	pool, done := exampleDatabase(`CREATE TABLE tickets (id int GENERATED ALWAYS AS IDENTITY, title text)`)
@@ -68,9 +68,8 @@ func ExampleDo() {
 	// rows: 1
 }
 
-// Ten workers of two processes are handed the same call at the same moment. One
-// runs the effect; the others wait for it, without holding a connection, and
-// get its result.
+// Ten workers of two processes are handed the same call at the same moment. One runs the effect;
+// the others wait for it, without holding a connection, and get its result.
 func Example_replay() {
 	ctx := context.Background()
 	pool, done := exampleDatabase(`CREATE TABLE payments (id int GENERATED ALWAYS AS IDENTITY, cents int)`)
@@ -163,8 +162,8 @@ func ExampleCall_maxWait() {
 	// exported true <nil>
 }
 
-// callAgain calls until there is an answer, with the same key and growing
-// pauses. Each try has its own time limit; what must not change is the call.
+// callAgain calls until there is an answer, with the same key and growing pauses. Each try has its
+// own time limit; what must not change is the call.
 func callAgain(ctx context.Context, d *dedup.Deduper, call dedup.Call, effect dedup.Effect[string]) (dedup.Result[string], error) {
 	for pause := 5 * time.Millisecond; ; pause *= 2 {
 		try, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -182,8 +181,8 @@ func callAgain(ctx context.Context, d *dedup.Deduper, call dedup.Call, effect de
 	}
 }
 
-// IsRetryable is true of an error after which the same call may still be answered. Other
-// errors are the answer.
+// IsRetryable is true of an error after which the same call may still be answered. Other errors are
+// the answer.
 func ExampleIsRetryable() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -14,8 +14,8 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// The key of a model's tool call: session, turn and id together. A re-delivered
-// turn gives the same key, the same id in a later turn another.
+// The key of a model's tool call: session, turn and id together. A re-delivered turn gives the same
+// key, the same id in a later turn another.
 func ExampleKeyFromToolCall() {
 	first, _ := dedup.KeyFromToolCall("conversation 17", 4, "call_0")
 	redelivered, _ := dedup.KeyFromToolCall("conversation 17", 4, "call_0")
@@ -28,8 +28,8 @@ func ExampleKeyFromToolCall() {
 	// true false
 }
 
-// Some providers leave the id empty, send "null", or the tool's name. The key is made of
-// the arguments then, and of how many equal calls came before in the message.
+// Some providers leave the id empty, send "null", or the tool's name. The key is made of the
+// arguments then, and of how many equal calls came before in the message.
 func ExampleKeyFromToolCallArgs() {
 	message := []struct{ id, args string }{
 		{"null", `{"seat":"1A"}`},
@@ -55,7 +55,7 @@ func ExampleKeyFromToolCallArgs() {
 	// ta1_jpe1Cgz8vrKoGbv_O0cj6zxQjNqRNoc1RUcMg-qdJPk
 }
 
-// The key of an intent that has a name of its own. No part runs into the next.
+// The key of an intent with a natural name. No part runs into the next.
 func ExampleKeyFromIntent() {
 	key, _ := dedup.KeyFromIntent("invoice", "2026-117", "send")
 	fmt.Println(key)
@@ -83,7 +83,7 @@ func ExampleKeyFromArgsMergingRepeats() {
 	// a second bag is added: false
 }
 
-// NewKey is drawn once, where the intent is formed, and saved with it.
+// Call NewKey once, when the intent is formed, and save the key with it.
 func ExampleNewKey() {
 	plan := struct{ Step, Key string }{Step: "refund order A-117", Key: dedup.NewKey()}
 	fmt.Println(regexp.MustCompile(`^ts1_[0-9a-v]{9}_[0-9A-Za-z_-]{22}$`).MatchString(plan.Key))
@@ -132,8 +132,8 @@ func ExampleFingerprintOf() {
 	// false
 }
 
-// The same key with other arguments is neither run nor replayed. The error names
-// the arguments that differ, never their values.
+// The same key with other arguments is neither run nor replayed. The error names the arguments that
+// differ, never their values.
 func ExampleError() {
 	ctx := context.Background()
 	pool, done := exampleDatabase()

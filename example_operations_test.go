@@ -16,9 +16,9 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// An effect that commits by itself leaves a write without its record. The
-// identity is blocked, so that no retry repeats the write, until an operator has
-// repaired it and frees the identity with a reason.
+// An effect that sends COMMIT leaves a write without its record. The identity is blocked, so that
+// no retry repeats the write, until an operator has repaired it and frees the identity with a
+// reason.
 func ExampleDeduper_Reset() {
 	ctx := context.Background()
 	pool, done := exampleDatabase(`CREATE TABLE charges (cents int)`)
@@ -62,7 +62,7 @@ func ExampleDeduper_Reset() {
 	// charged <nil> charges: 1
 }
 
-// archive keeps what a sweep lets go of, in the sweep's own transaction.
+// archive stores swept records elsewhere, in the sweep's transaction.
 func archive(ctx context.Context, tx pgx.Tx, batch []dedup.SweptRecord) error {
 	for _, record := range batch {
 		if record.Result == nil {
@@ -77,8 +77,8 @@ func archive(ctx context.Context, tx pgx.Tx, batch []dedup.SweptRecord) error {
 	return nil
 }
 
-// Sweep drops results that have expired, which leaves tombstones, and deletes
-// tombstones whose time is over. Before that, the hook can keep them elsewhere.
+// Sweep drops results that have expired, which leaves tombstones, and deletes tombstones whose time
+// is over. Before that, the hook can keep them elsewhere.
 func ExampleDeduper_Sweep() {
 	ctx := context.Background()
 	pool, done := exampleDatabase(`CREATE TABLE answered (scope text, tool text, key text, result text, at timestamptz)`)
@@ -129,8 +129,8 @@ func (w sweepWatcher) TraceEvent(_ context.Context, event dedup.Event) {
 	}
 }
 
-// With RecordStats a Sweeper appends what its process has counted to tool_dedup_stat, which
-// `dedup stats` reads. The last counts are written when it ends.
+// With RecordStats a Sweeper appends what its process has counted to tool_dedup_stat, which `dedup
+// stats` reads. The last counts are written when it ends.
 func ExampleSweeper_recordStats() {
 	pool, done := exampleDatabase()
 	defer done()
@@ -161,8 +161,8 @@ func ExampleSweeper_recordStats() {
 	// replayed: 1
 }
 
-// A Sweeper sweeps on an interval until its context ends. Every instance of a
-// service may run one: while one sweeps, the others skip.
+// A Sweeper sweeps on an interval until its context ends. Every instance of a service may run one:
+// while one sweeps, the others skip.
 func ExampleSweeper() {
 	pool, done := exampleDatabase()
 	defer done()

@@ -13,9 +13,8 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// checkout makes two calls in one transaction of its own: both are committed, or
-// neither. Every transaction makes them in the same order, so that two of them
-// cannot deadlock.
+// checkout makes two calls in one transaction: both are committed, or neither. Every transaction
+// makes them in the same order, so that two of them cannot deadlock.
 func checkout(ctx context.Context, d *dedup.Deduper, order string) error {
 	step := func(tx pgx.Tx, tool, sql string) error {
 		key, err := dedup.KeyFromIntent("order", order, tool)
@@ -40,8 +39,7 @@ func checkout(ctx context.Context, d *dedup.Deduper, order string) error {
 	})
 }
 
-// Two calls share one transaction of the caller. The second checkout is a
-// retry, and replays both.
+// Two calls share one transaction of the caller. The second checkout is a retry, and replays both.
 func ExampleDoTx() {
 	ctx := context.Background()
 	pool, done := exampleDatabase(
@@ -68,8 +66,8 @@ func ExampleDoTx() {
 	// reservations: 1 parcels: 1
 }
 
-// A call that fails leaves the caller's transaction as it was before: what it
-// had written is gone, and the transaction goes on.
+// A call that fails leaves the caller's transaction as it was before: what it had written is gone,
+// and the transaction goes on.
 func ExampleDoTx_failure() {
 	ctx := context.Background()
 	pool, done := exampleDatabase(`CREATE TABLE notes (text text NOT NULL)`)
@@ -172,8 +170,7 @@ func (q *Queries) CreateBooking(ctx context.Context, guest string) (Booking, err
 	return b, err
 }
 
-// Queries that sqlc generated run on the effect's transaction by WithTx, in Do
-// as in DoTx.
+// Queries that sqlc generated run on the effect's transaction by WithTx, in Do as in DoTx.
 func Example_sqlc() {
 	ctx := context.Background()
 	pool, done := exampleDatabase(`CREATE TABLE bookings (id int GENERATED ALWAYS AS IDENTITY, guest text NOT NULL)`)
@@ -206,8 +203,8 @@ func Example_sqlc() {
 	// {ID:1 Guest:Ada} replayed=true
 }
 
-// An effect that is one statement goes to the server together with its record, in
-// one round trip. Its row is the result.
+// An effect that is one statement goes to the server together with its record, in one round trip.
+// Its row is the result.
 func ExampleDoStatement() {
 	ctx := context.Background()
 	pool, done := exampleDatabase(`CREATE TABLE tickets (id int GENERATED ALWAYS AS IDENTITY, title text)`)
@@ -235,8 +232,8 @@ func ExampleDoStatement() {
 	// rows: 1
 }
 
-// A statement that finds nothing to do returns no row. OnError makes of that an
-// answer that a retry must not change.
+// A statement that finds nothing to do returns no row. OnError makes of that an answer that a retry
+// must not change.
 func ExampleStatement() {
 	ctx := context.Background()
 	pool, done := exampleDatabase(`CREATE TABLE seats (number int, guest text)`, `INSERT INTO seats VALUES (1, 'ann')`)
@@ -271,8 +268,8 @@ func ExampleStatement() {
 	// true this seat is taken
 }
 
-// A worker that takes a call up again expects that it was made before. It looks
-// first: a replay takes one round trip then, and no transaction.
+// A worker that takes a call up again expects that it was made before. It looks first: a replay
+// takes one round trip then, and no transaction.
 func ExampleCall_lookFirst() {
 	ctx := context.Background()
 	pool, done := exampleDatabase(`CREATE TABLE tickets (id int GENERATED ALWAYS AS IDENTITY, title text)`)
@@ -313,8 +310,8 @@ func openTickets(titles ...string) []dedup.StatementCall {
 	return calls
 }
 
-// A bulk job broke off after two rows and is run again. A hundred calls at a time
-// share one round trip; one that fails does not disturb the others.
+// A bulk job broke off after two rows and is run again. A hundred calls at a time share one round
+// trip; one that fails does not disturb the others.
 func ExampleDoBatch() {
 	ctx := context.Background()
 	pool, done := exampleDatabase(`CREATE TABLE tickets (id int GENERATED ALWAYS AS IDENTITY, title text CHECK (title <> ''))`)
@@ -346,8 +343,7 @@ func ExampleDoBatch() {
 	// rows: 3
 }
 
-// All the calls of one turn are to happen, or none of them: DoTx in a loop inside one
-// transaction.
+// All the calls of one turn are to happen, or none of them: DoTx in a loop inside one transaction.
 func ExampleDeduper_BeginFunc_allOrNone() {
 	ctx := context.Background()
 	pool, done := exampleDatabase(`CREATE TABLE tickets (id int GENERATED ALWAYS AS IDENTITY, title text CHECK (title <> ''))`)

@@ -13,10 +13,10 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// This file decides what a failure means: which are retried, which are recorded as a refusal, and
-// whose error the caller gets. constraint.go asks for a record first.
+// This file classifies failures: it retries some, records some as refusals, and returns the rest to
+// the caller. constraint.go looks for a record first.
 
-// stage is how far an attempt came.
+// stage is the progress of an attempt.
 type stage int
 
 const (
@@ -34,16 +34,16 @@ type failure struct {
 	rode, prepared bool
 	// connLost is true if the attempt's connection was closed by then.
 	connLost bool
-	// blocked is how long the record's statement waited for a lock before it gave up, else 0. A twin
-	// held it, or a lock on the whole table did.
+	// blocked is how long the record's statement waited for a lock before it gave up, else 0. A
+	// twin held it, or a lock on the whole table did.
 	blocked time.Duration
 	// readOnly is true if a primary refused a write because the transaction is read-only. A standby
 	// refuses earlier, when the transaction opens.
 	readOnly bool
 }
 
-// failed is the verdict on an attempt that failed after its look-up. It keeps the state of the
-// connection, which is not known later.
+// failed is the verdict on an attempt that failed after its look-up. It saves the state of the
+// connection, which changes later.
 func (a *attempt) failed(at stage, err error) verdict {
 	f, pg := &a.failure, a.on.PgConn()
 	f.at = at
@@ -63,7 +63,8 @@ func (a *attempt) clean(err error) error {
 	return err
 }
 
-// classify returns what a failure means that no record explains. The order of the cases matters.
+// classify returns the verdict on a failure that no record explains. The order of the cases
+// matters.
 func (c *call) classify(err error) verdict {
 	f := &c.last.failure
 	var final *finalError
@@ -74,7 +75,7 @@ func (c *call) classify(err error) verdict {
 	case f.at == atRecord && wire.SQLState(err) == wire.CodePreparedMissing && !c.last.inOwnTx:
 		return fail(invalidEffect(err, "has discarded the prepared statements of its connection (DEALLOCATE, DISCARD); leave them, or call pgx's Conn.DeallocateAll after the transaction"))
 	case f.at == atRecord && wire.SQLState(err) == wire.CodePreparedMissing && !c.discards:
-		c.discards = true // the effect has discarded them; the next attempt has another connection
+		c.discards = true // the effect discarded them; the next attempt uses another connection
 		return verdict{kind: again}
 	case f.readOnly:
 		return fail(readOnlyTx(err))
@@ -99,7 +100,8 @@ func (c *call) classify(err error) verdict {
 	}
 }
 
-// unopened returns what a failure before the effect means. Nothing ran, so no record can explain it.
+// unopened returns the verdict on a failure before the effect. Nothing ran, so no record can
+// explain it.
 func (c *call) unopened(ctx context.Context, err error) verdict {
 	switch {
 	case wire.SQLState(err) == wire.CodeUniqueViolation: // of a claim
@@ -108,7 +110,7 @@ func (c *call) unopened(ctx context.Context, err error) verdict {
 		c.ownTrip = true
 		return verdict{kind: again}
 	case wire.SQLState(err) == wire.CodePreparedMissing && c.renewed < c.d.pool.Stat().MaxConns():
-		c.renewed++ // another user of the connection has discarded what was prepared
+		c.renewed++ // another user of the connection discarded its prepared statements
 		return verdict{kind: again, err: err}
 	}
 	err = c.d.withHint(hintPooler(err))
@@ -126,9 +128,9 @@ func (c *call) unopened(ctx context.Context, err error) verdict {
 	}
 }
 
-// mayRetry reports whether a fresh attempt may not meet an error of the library's own statements,
-// before anything was written: the error is transient, or the connection broke without the server
-// giving a reason.
+// mayRetry reports whether a fresh attempt may avoid an error of the library's own statements,
+// before anything was written. The error is transient, or the connection broke without an error
+// from the server.
 func mayRetry(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || errors.Is(err, ErrInFlight) {
 		return false
@@ -146,8 +148,8 @@ func isOutage(err error) bool {
 	return true
 }
 
-// mayBeStale reports whether a type that has changed may have caused a statement's error. It is false
-// for a wrong number of rows, a constraint that does not hold, and what a function raised.
+// mayBeStale reports whether a changed type may have caused a statement's error. It is false for a
+// wrong number of rows, a violated constraint, and an error that a function raised.
 func mayBeStale(err error) bool {
 	if errors.Is(err, pgx.ErrNoRows) || errors.Is(err, pgx.ErrTooManyRows) || wire.IsTransient(err) {
 		return false
@@ -159,8 +161,8 @@ func mayBeStale(err error) bool {
 	return true
 }
 
-// refuse has the next attempt record a refusal: its record must not share a transaction with the
-// effect's writes.
+// refuse prepares the next attempt to record a refusal. A refusal must not share a transaction with
+// the effect's writes.
 func (c *call) refuse(cause error) verdict {
 	text, err := encodeRefusal(cause, c.d.opts.MaxResultBytes)
 	if err != nil {
@@ -170,8 +172,8 @@ func (c *call) refuse(cause error) verdict {
 	return verdict{kind: again}
 }
 
-// unrecorded removes the mark of Final from an error that was not recorded: it is no answer, and the
-// next call runs again.
+// unrecorded removes the mark of Final from an error that was not recorded, because the next call
+// runs the effect again.
 func unrecorded(err error) error {
 	for {
 		final, ok := errors.AsType[*finalError](err)
@@ -182,9 +184,9 @@ func unrecorded(err error) error {
 	}
 }
 
-// recordable reports whether StoreErrors may record an error as the call's answer: an error of the
-// effect or of the server. What the library refused, a context, an operator or the server's own fault
-// is not recorded.
+// recordable reports whether StoreErrors may record an error as the call's answer. Errors of the
+// effect and of its statements may be recorded. Errors of the library, of a context, of an operator
+// or of the server's state may not.
 func recordable(err error) bool {
 	own, effects := err.(*effectError)
 	switch {

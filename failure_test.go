@@ -19,7 +19,7 @@ import (
 // sqlError is an error of the server's, wrapped as an effect may wrap it.
 func sqlError(code string) error { return fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code}) }
 
-// TestClassify: what a failure means where no record explains it.
+// TestClassify: the verdict on a failure that no record explains.
 func TestClassify(t *testing.T) {
 	t.Parallel()
 
@@ -106,7 +106,7 @@ func newCall(store bool) *call {
 	return c
 }
 
-// TestRecordable: what is no answer of the tool's is not stored as one.
+// TestRecordable: only errors of the tool are stored as its answer.
 func TestRecordable(t *testing.T) {
 	t.Parallel()
 
@@ -126,8 +126,8 @@ func TestRecordable(t *testing.T) {
 	require.False(t, recordable(errors.New("dedup: the session has another client_encoding")), "the library's")
 }
 
-// TestConflictErrorNames: the error names the table and the constraint of a unique
-// violation, and no value.
+// TestConflictErrorNames: the error names the table and the constraint of a unique violation, and
+// no value.
 func TestConflictErrorNames(t *testing.T) {
 	t.Parallel()
 
@@ -146,8 +146,8 @@ func TestConflictErrorNames(t *testing.T) {
 	}
 }
 
-// TestWithHint: errors of the library's own statements carry no values, and a hint for common set-up
-// errors.
+// TestWithHint: errors of the library's own statements carry no values, and a hint for common
+// set-up errors.
 func TestWithHint(t *testing.T) {
 	t.Parallel()
 

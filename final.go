@@ -11,18 +11,15 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// Final marks an effect's error as the call's answer: the effect is rolled
-// back, the refusal is recorded, and every caller, first and later, gets it as
-// an equal *[RefusedError]. Use it for answers that a retry must not change,
-// such as "card declined". Any other error is not recorded, unless Call.StoreErrors is
-// set, and the next try runs again.
+// Final marks an effect's error as the call's answer: the effect is rolled back, the refusal is
+// recorded, and every caller of the identity gets it as an equal *[RefusedError]. Use it for
+// answers that a retry must not change, such as "card declined". Other errors are not recorded,
+// unless Call.StoreErrors is set, and the next call runs the effect again.
 //
-// Of err the record keeps: its message; its code, when it or an error that it
-// wraps has a method `Code() string`; and its details, when one of them
-// implements [json.Marshaler]. In message and code U+FFFD takes the place of bytes that
-// are not valid UTF-8. Errors around Final(err) are not kept. An err
-// that is a transient database error is retried and not recorded: it is no
-// answer. Final(nil) is nil.
+// The record keeps err's message, the code if err or an error that it wraps has a method `Code()
+// string`, and the details if one of them implements [json.Marshaler]. U+FFFD replaces bytes of
+// message and code that are not valid UTF-8. Errors that wrap Final(err) are not kept. A transient
+// database error is retried and not recorded, even if Final marks it. Final(nil) is nil.
 func Final(err error) error {
 	if err == nil {
 		return nil
@@ -36,10 +33,10 @@ func (e *finalError) Error() string { return e.err.Error() }
 
 func (e *finalError) Unwrap() error { return e.err }
 
-// NotFinal marks an effect's error as never to be recorded: it rolls back, also where
-// Call.StoreErrors records all others, and whether it stands inside or outside of
-// [Final]. Use it for errors that the caller is to correct before it calls again with the same
-// key. NotFinal(nil) is nil.
+// NotFinal marks an effect's error as never to be recorded: the effect rolls back even if
+// Call.StoreErrors records all other errors. It has precedence over [Final], inside or outside of
+// it. Use it for errors that the caller is to correct before it calls again with the same key.
+// NotFinal(nil) is nil.
 func NotFinal(err error) error {
 	if err == nil {
 		return nil
@@ -53,32 +50,32 @@ func (e *notFinalError) Error() string { return e.err.Error() }
 
 func (e *notFinalError) Unwrap() error { return e.err }
 
-// RefusedError is a recorded refusal. The first caller's and every later
-// caller's are equal but for Replayed, Recovered and what Unwrap returns: the effect's
-// own error, which only the caller that ran it has.
+// RefusedError is a recorded refusal. The first caller and all later callers get equal errors,
+// except for Replayed, Recovered and the error that Unwrap returns: the effect's own error, which
+// only its own caller gets.
 type RefusedError struct {
 	// Message is the text of the error given to [Final].
 	Message string
-	// Code is the error's own code, empty when it had none.
+	// Code is the code of that error, empty if it has none.
 	Code string
-	// Details is the error's own JSON, nil when it had none.
+	// Details is the JSON of that error, nil if it has none.
 	Details json.RawMessage
 	// Replayed reports whether the refusal came from the record.
 	Replayed bool
-	// Recovered says, as Result.Recovered does, that the record is this very
-	// call's, and only the answer to its COMMIT was lost.
+	// Recovered reports, as Result.Recovered does, that this call wrote the record, and that only
+	// the answer to its COMMIT was lost.
 	Recovered bool
-	// CreatedAt is when the refusal was recorded, by the database's clock.
+	// CreatedAt is the time at which the refusal was recorded, by the database's clock.
 	CreatedAt time.Time
 
 	err error
-	in  *refusedIn // nil unless it is that of a DoTx
+	in  *refusedIn // nil unless DoTx returned the refusal
 }
 
-// refusedIn is where DoTx has left or found a refusal's record.
+// refusedIn locates a refusal's record in a transaction.
 type refusedIn struct {
 	on      *wire.Conn
-	started time.Time // the transaction, as in attempt
+	started time.Time // identifies the transaction, as in attempt
 	table   *table.Table
 	id      table.Identity
 }
@@ -89,19 +86,18 @@ func (e *RefusedError) Error() string { return e.Message }
 // Is makes errors.Is(err, ErrRefused) true.
 func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
 
-// Unwrap returns the effect's own error in the call that ran it, nil in a
-// replay.
+// Unwrap returns the effect's own error if this call ran the effect, else nil.
 func (e *RefusedError) Unwrap() error { return e.err }
 
-// refusalJSON is how a refusal stands in the result column.
+// refusalJSON is the format of a refusal in the result column.
 type refusalJSON struct {
 	Message string          `json:"message"`
 	Code    string          `json:"code,omitempty"`
 	Details json.RawMessage `json:"details,omitempty"`
 }
 
-// encodeRefusal returns the text that records err as a refusal. A message is
-// cut, not refused, when it is longer than max: it is the answer all the same.
+// encodeRefusal returns the text that records err as a refusal. It cuts a message that is longer
+// than max.
 func encodeRefusal(err error, max int) (string, error) {
 	refusal := refusalJSON{Message: validText(err.Error())}
 	if coder := (interface {
@@ -128,11 +124,10 @@ func encodeRefusal(err error, max int) (string, error) {
 	return string(text), err
 }
 
-// maxRefusalMessage is how much of a message is kept when the whole does not
-// fit the limit of a result.
+// maxRefusalMessage is the length in bytes of a cut message.
 const maxRefusalMessage = 1024
 
-// validText is a text of a refusal: the answer all the same, whatever bytes it has.
+// validText replaces invalid UTF-8, because a refusal must be recorded whatever bytes its text has.
 func validText(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 func cutText(s string, n int) string {
@@ -142,7 +137,7 @@ func cutText(s string, n int) string {
 	return s[:n]
 }
 
-// decodeRefusal builds the error that a recorded refusal answers.
+// decodeRefusal returns the error of a recorded refusal.
 func decodeRefusal(text string, createdAt time.Time) (*RefusedError, error) {
 	var refusal refusalJSON
 	if err := json.Unmarshal([]byte(text), &refusal); err != nil {

@@ -7,15 +7,15 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// flights maps an identity to its leader. The first call of an identity leads and runs; later
-// calls of this process follow and wait for its answer.
+// flights maps an identity to its leader. The first call of an identity leads and runs; later calls
+// of this process follow and wait for its answer.
 type flights struct {
 	mu sync.Mutex
 	m  map[table.Identity]*flight
 }
 
-// flight is what followers see of their leader. The leader writes rec, asOf and exhausted before
-// done is closed, and followers read them after.
+// flight is the shared state of a leader. The leader writes rec, asOf and exhausted before it
+// closes done, and followers read them afterwards.
 type flight struct {
 	// done is closed when the leader ends. It is nil until the first follower needs it.
 	done chan struct{}
@@ -45,7 +45,7 @@ func (all *flights) join(id table.Identity, f *flight) (leader *flight) {
 	return f
 }
 
-// release removes the leader and wakes its followers. If the leader has no answer, a follower
+// release removes the leader and wakes its followers. If the leader found no answer, a follower
 // leads next.
 func (all *flights) release(id table.Identity, f *flight) {
 	all.mu.Lock()

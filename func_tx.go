@@ -13,20 +13,20 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// funcTx is the transaction of a BeginFunc. It is that of an attempt without an identity: BEGIN,
-// the guard, COMMIT and what a lost COMMIT means are the same. BEGIN is deferred until fn uses the
-// transaction; it implements [guard.Deferred].
+// funcTx is the transaction of a BeginFunc. It begins, guards and commits like an attempt without
+// an identity, and treats a lost COMMIT alike. BEGIN is deferred until fn uses the transaction:
+// funcTx implements [guard.Deferred].
 type funcTx struct {
 	d       *Deduper
 	ctx     context.Context
 	on      *wire.Conn
 	tx      pgx.Tx    // nil before BEGIN
-	started time.Time // now() in it, which names it
-	err     error     // why it could not be begun
-	renewed bool      // what was prepared on conn was gone
+	started time.Time // now() in the transaction, which identifies it
+	err     error     // the error of BEGIN
+	renewed bool      // the connection's prepared statements were gone once
 }
 
-// beginFunc makes one transaction. again means that nothing is committed, and that a fresh
+// beginFunc makes one transaction. again means that nothing was committed and that a fresh
 // transaction may succeed.
 func (d *Deduper) beginFunc(ctx context.Context, attempt int, fn func(tx pgx.Tx) error) (again bool, err error) {
 	pooled, err := d.acquire(ctx)
@@ -49,8 +49,8 @@ func (d *Deduper) beginFunc(ctx context.Context, attempt int, fn func(tx pgx.Tx)
 	return t.commit(attempt, returned, refused)
 }
 
-// run calls fn. err is nil if the transaction may be committed: fn returned nil, or the refusal
-// of a call in it.
+// run calls fn. err is nil if the transaction may be committed: fn returned nil, or the refusal of
+// a call in the transaction.
 func (t *funcTx) run(fn func(tx pgx.Tx) error) (returned error, refused *RefusedError, err error) {
 	inner := guard.Defer(t.ctx, t)
 	defer inner.Leave()
@@ -62,8 +62,8 @@ func (t *funcTx) run(fn func(tx pgx.Tx) error) (returned error, refused *Refused
 	return returned, refused, inner.Verdict(t.ctx, t.started, err)
 }
 
-// refusal returns the refusal that fn's error is, if its record was written or read in this
-// transaction. What asks for another transaction comes first: with that, nothing is an answer.
+// refusal returns the refusal in fn's error, if its record is in this transaction. It returns nil
+// if the error also asks for a fresh transaction.
 func (t *funcTx) refusal(err error) *RefusedError {
 	refused, ok := errors.AsType[*RefusedError](err)
 	if !ok || mayPass(err, t.on.PgConn().IsClosed()) {
@@ -75,8 +75,7 @@ func (t *funcTx) refusal(err error) *RefusedError {
 	return refused
 }
 
-// failed says what the end of a run means that cannot be committed: err is what fn returned, or
-// what the guard objects to.
+// failed returns the error of a run that cannot be committed. err is fn's error or the guard's.
 func (t *funcTx) failed(returned, err error) (again bool, _ error) {
 	lost := t.on.PgConn().IsClosed()
 	wire.DropUnusable(t.ctx, t.on.Conn(), err)
@@ -98,24 +97,24 @@ func (t *funcTx) failed(returned, err error) (again bool, _ error) {
 	return false, err
 }
 
-// endedItself is the error of a function that has ended its transaction. What it wrote may be
-// committed, so that it is not called again.
+// endedItself is the error of a function that ended its transaction. BeginFunc does not call it
+// again, because its writes may be committed.
 func endedItself(returned error) error {
 	if returned == nil {
 		returned = guard.ErrTxEnded
 	}
-	return invalidEffect(returned, "has ended the transaction of BeginFunc itself")
+	return invalidEffect(returned, "ended the transaction of BeginFunc; return nil to commit it, an error to roll it back")
 }
 
-// commit sends COMMIT. It checks in the same round trip that the transaction is the one that was
-// begun, and that a refusal that fn returned is recorded: a savepoint may have undone the record.
+// commit sends COMMIT. In the same round trip it checks that the transaction is still the begun
+// one, and that the refusal that fn returned is recorded: a savepoint may have undone its record.
 func (t *funcTx) commit(attempt int, returned error, refused *RefusedError) (again bool, err error) {
 	p := t.on.Pipeline()
 	table.QueueSameTx(p, &t.started)
 	if refused != nil {
 		refused.in.table.QueueRefused(p, &refused.in.id, &refused.CreatedAt)
 	}
-	p.Queue(wire.Query{Text: "commit"}) // fn may have discarded what was prepared
+	p.Queue(wire.Query{Text: "commit"}) // as text: fn may have discarded prepared statements
 	var other, undone bool
 	outcome, err := t.d.sendCommit(t.ctx, t.on.Conn(), p, func() {
 		p.Exec()
@@ -154,9 +153,9 @@ func (t *funcTx) Begin(ctx context.Context) error {
 	return t.err
 }
 
-// begun takes over what became of BEGIN. A time means that the transaction has begun, whatever
-// failed behind BEGIN. If what was prepared was gone, BEGIN can be sent once more. After any other
-// error the connection is closed: on it fn's statements would be committed one by one.
+// begun handles the answer to BEGIN. If started is set the transaction began, even if a later
+// statement failed. If prepared statements were gone, BEGIN can be sent once more. After any other
+// error begun closes the connection, because fn's statements would be committed one by one on it.
 func (t *funcTx) begun(ctx context.Context, tx pgx.Tx, started time.Time, err error) {
 	switch {
 	case !started.IsZero():

@@ -12,38 +12,37 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// Fingerprint names the arguments of a call by their value: two calls have the
-// same one exactly if their arguments are equal as JSON. Its String method returns 64
-// hex characters.
+// Fingerprint identifies the arguments of a call by value: two calls have the same fingerprint
+// exactly if their arguments are equal as JSON. Its String method returns 64 hex characters.
 type Fingerprint = canon.Fingerprint
 
-// MaxArgsSize is the most bytes that the JSON text of a call's arguments
-// may have: 16 MiB. More belongs in a store of its own, with its hash among
-// the arguments. Arrays and objects may nest 1,000 deep in them.
+// MaxArgsSize is the maximum size of the JSON text of a call's arguments: 16 MiB. Store larger data
+// elsewhere and pass its hash. Arrays and objects may nest 1,000 levels deep.
 const MaxArgsSize = canon.MaxSize
 
 // FingerprintOf returns the SHA-256 of a version prefix and the canonical JSON text of args. White
-// space, the order of members, the spelling of numbers and of escapes do not count. Every digit of
+// space, the order of members, and the spelling of numbers and escapes do not count. Every digit of
 // a number does. nil is null.
 //
-// A [json.RawMessage] is taken as JSON text. Any other value is compared as [json.Marshal] writes
-// it. A plain []byte is refused, because Marshal makes it a base64 string, in which white space
-// counts: convert it to json.RawMessage, or to string if it is no JSON.
+// A [json.RawMessage] is JSON text. Any other value is compared as [json.Marshal] writes it. A
+// plain []byte is refused, because Marshal makes it a base64 string, in which white space counts:
+// convert JSON text to json.RawMessage, and other bytes to string.
 //
-//   - Fields that Marshal leaves out are not compared: unexported fields, fields tagged `json:"-"`,
-//     two fields with one name, and fields that the type's MarshalJSON or MarshalText ignores. A
-//     struct that embeds a type with such a method, a time.Time for one, has that method too.
-//   - A time is compared as it is written, zone included. One instant in two zones is two different
+//   - Fields that Marshal leaves out are not compared: unexported fields, fields tagged
+//     `json:"-"`, two fields with one name, and fields that the type's MarshalJSON or MarshalText
+//     ignores. A struct that embeds a type with such a method, such as time.Time, has that method
+//     too.
+//   - A time is compared as written, zone included. One instant in two zones is two different
 //     arguments: give times in UTC.
-//   - Marshal calls a method with a pointer receiver only through a pointer, or on an element of a
-//     slice: hold a *[math/big.Int], not a big.Int.
+//   - Marshal calls a method with a pointer receiver only through a pointer, or on an element of
+//     a slice: use a *[math/big.Int], not a big.Int.
 //
-// Since Go 1.27 encoding/json writes these types in another way, so their fingerprints differ
-// between programs that Go 1.26 and Go 1.27 built, and a retry after the upgrade is refused with
+// Since Go 1.27 encoding/json writes these types differently. Their fingerprints differ between
+// programs that Go 1.26 and Go 1.27 built, and a retry after the upgrade is refused with
 // [ErrKeyReused]. Encode them to a json.RawMessage yourself:
 //
 //   - a type with a MarshalJSONTo method
-//   - a type with an AppendText method that has no MarshalJSON, unless its MarshalText writes the
+//   - a type with an AppendText method and without MarshalJSON, unless its MarshalText writes the
 //     same text
 //   - a struct with the tag option embed or format
 //   - a struct with a quote or a backslash in the name of a tag
@@ -52,8 +51,8 @@ const MaxArgsSize = canon.MaxSize
 //
 //   - a value that encoding/json cannot encode, such as a cycle
 //   - a struct that encoding/json always writes as {}
-//   - a string that is not valid UTF-8, in a Go value too: Marshal would replace the bad bytes, and
-//     two calls would be one
+//   - a string that is not valid UTF-8, in a Go value too: Marshal would replace the invalid
+//     bytes, and two calls would become one
 //   - a text larger than [MaxArgsSize], nested deeper than 1,000 levels, with two members of one
 //     name, or with an exponent beyond ±1,000,000,000
 func FingerprintOf(args any) (Fingerprint, error) {
@@ -61,7 +60,7 @@ func FingerprintOf(args any) (Fingerprint, error) {
 	return fp, invalidArgs(err)
 }
 
-// invalidArgs is an error of the arguments as the caller gets it.
+// invalidArgs converts an error of the arguments for the caller.
 func invalidArgs(err error) error {
 	if refused, ok := err.(*canon.Error); ok {
 		return &InvalidError{What: "call", Field: "Args", Reason: refused.Reason, Err: refused.Err}
@@ -69,15 +68,14 @@ func invalidArgs(err error) error {
 	return err
 }
 
-// A key names one intent. It is made once, where the intent is formed, and is
-// the same on every retry, re-delivery and resumed run. So no time of the
-// attempt, no attempt counter and no value drawn per try may go into it.
+// A key names one intent. Make it once, when the intent is formed, and send the same key with every
+// retry, re-delivery and resumed run. It must not contain the time of the attempt, an attempt
+// counter, or a value that is drawn anew for each attempt.
 //
-// The derived keys below are a prefix that names their kind and version, and
-// the base64url of a SHA-256: 47 characters. What is hashed is a domain and
-// then each part after its length in 64 bits, so no choice of bytes in one part
-// can imitate another list of parts. Golden vectors in testdata freeze them: a
-// key that changed with a release would run an old intent again.
+// A derived key is a prefix that names its kind and version, and the base64url of a SHA-256: 47
+// characters. The hash covers a domain, and each part after its length in 64 bits, so that two
+// lists of parts never have the same input. Golden vectors in testdata freeze the keys: if a
+// release changed a key, an old intent would run again.
 const (
 	toolCallPrefix, toolCallDomain         = "tc1_", "dedup/key/tool-call/v1"
 	toolCallArgsPrefix, toolCallArgsDomain = "ta1_", "dedup/key/tool-call-args/v1"
@@ -86,16 +84,15 @@ const (
 	keyHashDomain                          = "dedup/key-hash/v1"
 )
 
-// KeyFromIntent returns the key of an intent that has names of its own, such as
-// ("invoice", "2024-117", "send"): the document, the step of a plan, the row of
-// a batch. Parts count in their order, and no part can run into the next: ("a",
-// "bc") and ("ab", "c") are two keys.
+// KeyFromIntent returns the key of an intent with a natural name, such as ("invoice", "2024-117",
+// "send"): the document, the step of a plan, the row of a batch. The order of parts counts, and
+// parts do not run into each other: ("a", "bc") and ("ab", "c") are two keys.
 //
-// Put in what makes two legitimate calls different, and nothing that differs
-// between two tries of one.
+// Include whatever distinguishes two legitimate calls. Exclude whatever differs between two
+// attempts of one call.
 //
-// No parts, or an empty one, is an *[InvalidError]: an empty part is mostly
-// a variable that nobody filled, and would merge intents.
+// No parts, or an empty part, is an *[InvalidError]. An empty part is mostly an unset variable, and
+// would merge intents.
 func KeyFromIntent(parts ...string) (string, error) {
 	if len(parts) == 0 {
 		return "", missing("Parts", "are missing; give what tells this intent from every other")
@@ -111,29 +108,26 @@ func KeyFromIntent(parts ...string) (string, error) {
 	return encodeKey(intentPrefix, b), nil
 }
 
-// KeyFromToolCall returns the key of one tool call of a model: session is the
-// conversation or run, turn counts the model's messages in it from 0 (or from
-// 1; the same way each time), toolCallID is the id that the provider gave the
-// call. All three are in the saved transcript, so a re-delivered or resumed
-// turn gives the same key.
+// KeyFromToolCall returns the key of a tool call by a model. session is the conversation or run.
+// turn counts the model's messages in the session, consistently from 0 or from 1. toolCallID is the
+// id that the provider gave the call. The saved transcript contains all three, so a re-delivered or
+// resumed turn gives the same key.
 //
-// Why the turn? Because (session, toolCallID) alone is wrong. Ids are unique
-// within one message of the model and nowhere else: some providers start again
-// with every turn. In 200 recorded sessions 1,164 calls carried 134 distinct ids
-// and 49 sessions used one twice; keyed by session and id, 5 of 536 recorded
-// writes were swallowed, and 4 of them would have succeeded. Session, turn and id
-// together were unique on all 2,833 recorded calls and swallowed none. The turn
-// counts through the whole session, also after its history was compacted.
+// The turn is necessary, because (session, toolCallID) alone is not unique. Ids are unique within
+// one message of the model only: some providers start again with every turn. In 200 recorded
+// sessions 1,164 calls carried 134 distinct ids, and 49 sessions used one twice. Keyed by session
+// and id, 5 of 536 recorded writes were swallowed, and 4 of them would have succeeded. Session,
+// turn and id together were unique on all 2,833 recorded calls and swallowed none. The turn counts
+// through the whole session, also after its history was compacted.
 //
-// What it risks: two calls of one message that carry one id are one call here, and
-// the second is refused with [ErrKeyReused] if its arguments differ. An id that is the call's position in
-// its message names another call once part of the message is numbered anew. A
-// model that plans again gives the same intent a new id, which no key can notice; a
-// key of your own, made with the plan and saved with it ([NewKey]), always
-// wins.
+// The risks: two calls of one message with one id are one call, and the second is refused with
+// [ErrKeyReused] if its arguments differ. An id that is the position of the call in its message
+// names another call after part of the message is renumbered. A model that plans again gives the
+// same intent a new id, which no derived key can detect. The safest key is a [NewKey] that is made
+// with the plan and saved with it.
 //
-// An empty session, a negative turn, and a toolCallID that names no call whatever
-// the tool ([UsableToolCallID]) are an *[InvalidError].
+// An empty session, a negative turn, and a toolCallID that names no call ([UsableToolCallID]) are
+// an *[InvalidError].
 func KeyFromToolCall(session string, turn int, toolCallID string) (string, error) {
 	if err := validateTurn(session, turn); err != nil {
 		return "", err
@@ -149,23 +143,22 @@ func KeyFromToolCall(session string, turn int, toolCallID string) (string, error
 	return encodeKey(toolCallPrefix, b), nil
 }
 
-// KeyFromToolCallArgs returns the key of a tool call whose id is not usable: it is
-// empty or the like ([UsableToolCallID]), or another call of the message with other arguments
-// carries it too. session and turn are those of [KeyFromToolCall]; tool is the tool's name and
-// args are the call's arguments, compared as [FingerprintOf] does, times with their zone: give
-// them in UTC. repeat counts the calls of the same message before this one that have no usable id
-// either, and the same tool and arguments. It is nearly always 0. Calls with the same usable id, tool and arguments are one call, not repeats.
+// KeyFromToolCallArgs returns the key of a tool call without a usable id: the id is not usable
+// ([UsableToolCallID]), or another call of the message with other arguments has it too. session and
+// turn are as in [KeyFromToolCall]. tool is the tool's name. args are the call's arguments,
+// compared as in [FingerprintOf]: give times in UTC. repeat counts earlier calls of the same
+// message with the same tool and arguments and without a usable id. It is nearly always 0. Calls
+// with the same usable id, tool and arguments are one call, not repeats.
 //
-// The position of the call in its message does not count, since it changes when a
-// part of the message is delivered again, or when calls are delivered as they arrive.
+// The position of the call in its message does not count. It changes if part of the message is
+// delivered again, or if calls are delivered as they arrive.
 //
-// What it risks: arguments that differ between two deliveries of one call, such as a
-// time that is put in on the way, make two calls of it, and both run. Of two equal
-// calls in one message, the second alone is taken for the first when it is delivered
-// again without it.
+// The risks: arguments that differ between two deliveries of one call, such as a time that is added
+// on the way, make two calls, and both run. If the second of two equal calls of a message is
+// delivered again alone, it is taken for the first.
 //
-// An empty session or tool, a negative turn or repeat, and arguments without a
-// fingerprint are an *[InvalidError].
+// An empty session or tool, a negative turn or repeat, and arguments without a fingerprint are an
+// *[InvalidError].
 func KeyFromToolCallArgs(session string, turn int, tool string, args any, repeat int) (string, error) {
 	if err := validateTurn(session, turn); err != nil {
 		return "", err
@@ -190,25 +183,23 @@ func KeyFromToolCallArgs(session string, turn int, tool string, args any, repeat
 	return encodeKey(toolCallArgsPrefix, b), nil
 }
 
-// UsableToolCallID reports whether a tool call's id, as it came from the model's
-// provider, can name the call: it is not empty, not "null" or "None", which is what
-// becomes of an id that was never there, and not the name of the tool, which every
-// call of the tool shares. That no other call of the message carries it is for whoever
-// sees the message to check.
+// UsableToolCallID reports whether the provider's id of a tool call can name the call. An empty id,
+// "null", "None" and the name of the tool cannot: the first three stand for a missing id, and every
+// call of the tool shares the last. The caller must check that no other call of the message has the
+// id.
 func UsableToolCallID(id, tool string) bool {
 	return id != "" && id != "null" && id != "None" && id != tool
 }
 
-// KeyFromArgsMergingRepeats returns the key of a call by its arguments alone,
-// within a session. It is the last resort for callers that have no id of any
-// kind, and its risk is in its name: a second call with equal arguments is
-// answered with the first one's result, even if it was meant. "Add another bag"
-// said twice adds one bag. Of 536 recorded writes it swallowed 18, one of which
-// would have succeeded; without the session 251. And a retry whose arguments a
-// model worded differently is a new call, which runs.
+// KeyFromArgsMergingRepeats returns the key of a call by its arguments alone, within a session. It
+// is the last resort for callers that have no ids, and its risk is in its name: an intended second
+// call with equal arguments gets the first call's result. "Add another bag" said twice adds one
+// bag. Of 536 recorded writes it swallowed 18, one of which would have succeeded; without the
+// session 251. If a model words the arguments of a retry differently, the retry is a new call and
+// runs.
 //
-// Arguments are compared as [FingerprintOf] does. An empty session, or
-// arguments without a fingerprint, is an *[InvalidError].
+// Arguments are compared as in [FingerprintOf]. An empty session, or arguments without a
+// fingerprint, is an *[InvalidError].
 func KeyFromArgsMergingRepeats(session string, args any) (string, error) {
 	if err := validateSession(session); err != nil {
 		return "", err
@@ -224,14 +215,12 @@ func KeyFromArgsMergingRepeats(session string, args any) (string, error) {
 	return encodeKey(argsPrefix, b), nil
 }
 
-// NewKey returns a new key for an intent that has just been formed: the time and 128
-// random bits, in the form of [TimedKey]. Save it with the plan, job or checkpoint BEFORE
-// the first try, and send the same one with every retry; a NewKey per try protects from
-// nothing.
+// NewKey returns a new key for an intent that has just been formed: the time and 128 random bits,
+// in the form of [TimedKey]. Save it with the plan, job or checkpoint BEFORE the first attempt, and
+// send it with every retry. A NewKey for each attempt protects from nothing.
 //
-// It begins with the time, so that new records fall into neighbouring pages of
-// the index: with 20 million rows, random keys cost thirteen times the WAL. Two
-// keys of one millisecond have no order.
+// The key begins with the time, so that new records go to neighbouring pages of the index: with 20
+// million rows, random keys cost thirteen times the WAL. Keys of one millisecond are not ordered.
 func NewKey() string { return newKeyAt(time.Now()) }
 
 func newKeyAt(now time.Time) string {
@@ -241,21 +230,19 @@ func newKeyAt(now time.Time) string {
 	return string(base64.RawURLEncoding.AppendEncode(appendTime(room[:0], now.UnixMilli()), random[:]))
 }
 
-// TimedKey puts a time in front of a derived key, so that new records fall into
-// neighbouring pages of the index as those of [NewKey] do, and not all over it.
+// TimedKey puts a time in front of a derived key, so that new records go to neighbouring pages of
+// the index, as those of [NewKey] do.
 //
 //	key, err := dedup.KeyFromToolCall(session.ID, turn, callID)
 //	key, err = dedup.TimedKey(session.StartedAt, key)
 //
-// The time must be the same on every try: when the session, plan or job began, as
-// saved with it, and never the time of the try, with which every retry would run
-// again. It counts in milliseconds. A key with it and the same key without are
-// two.
+// The time must be the same for every attempt: the saved start of the session, plan or job. With
+// the time of the attempt every retry would run again. The resolution is 1 ms. A key with a time
+// and the same key without it are two keys.
 //
-// It is worth it where a table grows large: see docs/performance.md. The time
-// takes 14 bytes of the 255 that a key may have. An at before 1970 or after the
-// year 3084, the zero time above all, an empty key and one that is too long are
-// an *[InvalidError].
+// It is worth it if a table grows large: see docs/performance.md. The time takes 14 bytes of the
+// 255 that a key may have. An at before 1970, such as the zero time, or after the year 3084, an
+// empty key and a key that is too long are an *[InvalidError].
 func TimedKey(at time.Time, key string) (string, error) {
 	ms := at.UnixMilli()
 	switch {
@@ -271,8 +258,8 @@ func TimedKey(at time.Time, key string) (string, error) {
 	return timed, validateName("Key", timed)
 }
 
-// appendTime writes what stands in front of a timed key: the time in milliseconds, as
-// nine digits that sort as it does.
+// appendTime appends the prefix of a timed key: the time in milliseconds, as nine digits that sort
+// in the order of time.
 func appendTime(b []byte, ms int64) []byte {
 	const digits = "0123456789abcdefghijklmnopqrstuv" // RFC 4648, section 7, in lower case
 	b = append(b, timedPrefix...)
@@ -288,10 +275,9 @@ const (
 	maxTimedKey = 1<<45 - 1
 )
 
-// KeyHash returns what logs and errors show instead of a key: 16 hex characters
-// of its hash. Keys made by callers may hold names or numbers of persons, and
-// whoever knows a key and a scope can ask for its result; the hash still lets
-// two lines be matched, and a known key be found.
+// KeyHash returns the first 16 hex characters of a key's hash, which logs and errors show in place
+// of the key. A key may contain personal data, and its scope and key are enough to ask for its
+// result. With the hash, lines can still be matched, and a known key can be found.
 func KeyHash(key string) string {
 	var room [canon.HashRoom]byte
 	sum := sha256.Sum256(canon.AppendPart(append(room[:0], keyHashDomain...), key))

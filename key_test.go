@@ -219,8 +219,8 @@ func TestKeyAllocations(t *testing.T) {
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { KeyHash("key") }), 1.0)
 }
 
-// FuzzKeyFromIntent cuts one text into parts in two ways: the keys are equal
-// exactly if the parts are.
+// FuzzKeyFromIntent cuts one text into parts in two ways: the keys are equal exactly if the parts
+// are.
 func FuzzKeyFromIntent(f *testing.F) {
 	f.Add("abc", uint64(1), uint64(2))
 	f.Add("a\x00\x00\x00\x00\x00\x00\x00\x01b", uint64(1), uint64(1<<8))
@@ -274,8 +274,7 @@ func goldenKeys(t testing.TB) (vectors keyVectors) {
 func TestTimedKey(t *testing.T) {
 	t.Parallel()
 
-	// A golden vector: a key that changed with a release would run an old intent
-	// again.
+	// A golden vector: a key that changed with a release would run an old intent again.
 	at := time.Date(2026, 11, 21, 8, 30, 0, 123_456_789, time.UTC)
 	key, err := TimedKey(at, "tc1_abc")
 	require.NoError(t, err)

@@ -111,8 +111,8 @@ func goldenValues() map[string]any {
 	}
 }
 
-// TestGoldenOfGoValues holds fingerprints and keys to what Go 1.26 made of them: a retry after
-// another release of Go has built the program must be the same call.
+// TestGoldenOfGoValues compares fingerprints and keys with those of Go 1.26: a retry after another
+// release of Go has built the program must be the same call.
 func TestGoldenOfGoValues(t *testing.T) {
 	t.Parallel()
 

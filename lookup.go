@@ -9,50 +9,49 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// State is what [Deduper.Lookup] finds of an identity.
+// State is the state of an identity that [Deduper.Lookup] found.
 type State string
 
 const (
-	// StateNotFound: no record and no twin in flight. The call has not run, or
-	// it ran so long ago that it is forgotten.
+	// StateNotFound: there is no record, and no twin is in flight. The call never ran, or ran so
+	// long ago that it is forgotten.
 	StateNotFound State = "not found"
-	// StateInFlight: a call is running right now. No row says so; its lock or
-	// claim does.
+	// StateInFlight: a call is running. Its lock or claim shows it, not a row.
 	StateInFlight State = "in flight"
-	// StateDone: the call ran and its result is here.
+	// StateDone: the call ran, and its result is recorded.
 	StateDone State = "done"
-	// StateRefused: the tool refused and the refusal is here.
+	// StateRefused: the tool refused, and the refusal is recorded.
 	StateRefused State = "refused"
-	// StateExpired: the call ran and its result is gone.
+	// StateExpired: the call ran, and its result expired.
 	StateExpired State = "expired"
 	// StateBroken: the effect ended its own transaction; see ErrBroken.
 	StateBroken State = "broken"
 )
 
-// Status is what is known of an identity.
+// Status is the state of an identity with its record.
 type Status struct {
 	State State
 	// Result is the recorded JSON text, in StateDone.
 	Result json.RawMessage
 	// Refusal is the recorded refusal, in StateRefused.
 	Refusal *RefusedError
-	// Fingerprint is that of the first call's arguments, where there is a
-	// record.
+	// Fingerprint is the fingerprint of the first call's arguments, zero without a record.
 	Fingerprint Fingerprint
-	// CreatedAt, ExpiresAt and ForgetAt are the record's times, zero without a
-	// record, and Now the time of the look-up, all by the database's clock.
+	// CreatedAt, ExpiresAt and ForgetAt are the times of the record, zero without one. Now is the
+	// time of the look-up. All are by the database's clock.
 	CreatedAt, ExpiresAt, ForgetAt, Now time.Time
 }
 
-// Lookup reads the state of a call without making it. It takes one round trip. On servers other than
-// plain PostgreSQL it inserts a claim and rolls it back, because only a claim finds a twin in flight.
+// Lookup returns the state of a call without making the call. It takes one round trip. On servers
+// other than plain PostgreSQL it inserts a claim and rolls it back, because only a claim detects a
+// twin in flight there.
 //
-// StateNotFound is certain: the call is not committed and will not be, because a call holds its lock
-// or claim until its commit has ended (each of the first 256 DoTx of one transaction). The Deduper
-// that looks needs the call's Schema.
+// StateNotFound is certain: the call is not committed, and no call that is under way can still
+// commit it. A call holds its lock or claim until its commit ended (in one transaction: each of the
+// first 256 DoTx). The Deduper must have the call's Schema.
 //
-// The error is an [ErrInvalid] or the database's: 25006 on a standby, which may lack the record or
-// still have one that was deleted on the primary.
+// The error is an [ErrInvalid] or an error of the database. On a standby it is 25006, because a
+// standby may lack the record or still have one that was deleted on the primary.
 func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, error) {
 	if err := d.usable(ctx); err != nil {
 		return Status{}, err
@@ -75,7 +74,7 @@ func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, 
 	}
 }
 
-// observer is the entry of somebody who is not going to make the call.
+// observer returns the entry for an identity that is only looked up.
 func (d *Deduper) observer(id table.Identity) *table.Entry {
 	keep, forget := d.opts.Retention.ages()
 	return &table.Entry{Identity: id, Lock: id.LockKey(d.opts.Schema), Keep: keep, Forget: forget}

@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// lostCommit records a COMMIT whose reply never arrived. The zero value is: none.
+// lostCommit records a COMMIT whose reply never arrived. The zero value means that no COMMIT was
+// lost.
 //
-// The next attempt finds out what became of it. If the attempt meets a record, that is the answer.
-// If the identity is free, the attempt runs the effect again; the primary key keeps the effect
-// single. If that attempt fails too, its error is the answer: it held the lock or the claim, so no
-// earlier COMMIT of the call can have succeeded. wire.OutcomeOfCommit reads whether a reply counts
-// as lost. DoTx has no lost COMMIT, because its caller commits.
+// The next attempt settles it. If the attempt finds a record, the record is the answer. If the
+// identity is free, the attempt runs the effect again; the primary key keeps the effect single. If
+// that attempt fails too, its error is the answer: the attempt held the lock or the claim, so no
+// earlier COMMIT of the call can have succeeded. wire.OutcomeOfCommit decides whether a reply
+// counts as lost. DoTx never loses a COMMIT, because its caller commits.
 type lostCommit struct {
 	// err is the fault that hid the outcome.
 	err error
@@ -28,19 +29,19 @@ func (l *lostCommit) add(err error, sent time.Time) {
 	l.err = err
 }
 
-// provable reports whether a free identity still proves that the COMMIT did not take place. If its
-// record may be forgotten by now, another run could repeat the effect. Half of the time that the
-// record is remembered is left for clocks that differ: this machine's from the server's, and those
-// of two servers in a failover.
+// provable reports whether a free identity still proves that the COMMIT did not take place. Once
+// its record may be forgotten, another run could repeat the effect. Half of the time that the
+// record is remembered is kept in reserve for clocks that differ: this machine's from the server's,
+// and two servers' in a failover.
 func (l *lostCommit) provable(remembered time.Duration) bool {
 	return time.Since(l.sent) < remembered/2
 }
 
-// errForgotten is the reason why a call with a lost COMMIT makes no further attempt.
-var errForgotten = errors.New("dedup: too late to find out: the record is remembered for a shorter time than that took; see Retention")
+// errForgotten ends a call with a lost COMMIT that is too old to settle.
+var errForgotten = errors.New("dedup: too late to look for the record, which may be forgotten already; raise Retention")
 
-// answer returns the error of a call that ends with err: ErrOutcomeUnknown if a COMMIT of the call is
-// still lost, else err.
+// answer returns the error of a call that ends with err: ErrOutcomeUnknown if a COMMIT of the call
+// is still lost, else err.
 func (l *lostCommit) answer(err error, attempts int) error {
 	if l.err == nil {
 		return err

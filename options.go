@@ -7,60 +7,57 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Options configure a [Deduper]. A nil *Options and every zero field mean the
-// documented default. New copies and checks them once.
+// Options configure a [Deduper]. A nil *Options and every zero field mean the documented default.
+// New copies and checks them once.
 type Options struct {
-	// Schema holds the tool_dedup table. Default "public". Every statement
-	// names it, so that neither search_path nor a temporary table of the same
-	// name can lead a record astray.
+	// Schema contains the tool_dedup table. Default "public". Every statement names the schema, so
+	// that neither search_path nor a temporary table of the same name can redirect a record.
 	Schema string
 
-	// Isolation is the level of the transactions that Do, DoStatement and DoBatch open. Default
-	// pgx.ReadCommitted, whatever the database's default is. pgx.RepeatableRead and
-	// pgx.Serializable give the same answers. A twin that arrives during the race runs an effect
-	// that is rolled back more often then.
+	// Isolation is the isolation level of the transactions that Do, DoStatement and DoBatch open.
+	// Default pgx.ReadCommitted, whatever the database's default is. pgx.RepeatableRead and
+	// pgx.Serializable give the same answers, but a twin that arrives during the race more often
+	// runs an effect that is then rolled back.
 	Isolation pgx.TxIsoLevel
 
-	// Retention is the default of the fields that Call.Retention leaves zero. Its own default is
-	// 24 hours, then tombstones for 30 days.
+	// Retention is the default of the fields that Call.Retention leaves zero. Its own default is 24
+	// hours, then tombstones for 30 days.
 	Retention Retention
 
-	// MaxWait bounds how long a call waits for its twins, all in all. Zero, the
-	// default, waits until the call's context ends; negative means 5 ms.
+	// MaxWait bounds the total time that a call waits for twins. Zero, the default, waits until the
+	// call's context ends. Negative means 5 ms.
 	MaxWait time.Duration
 
-	// Retry bounds the attempts that Do makes when it meets transient faults.
+	// Retry bounds the attempts that Do makes if it meets transient faults.
 	Retry RetryPolicy
 
-	// MaxResultBytes limits the JSON text of a result. Default 1 MiB, at least
-	// 8 KiB, at most 256 MiB. A longer one is an [ErrInvalid] before COMMIT and the effect is rolled back.
+	// MaxResultBytes limits the JSON text of a result, in bytes. Default 1 MiB, at least 8 KiB, at
+	// most 256 MiB. A longer result is an [ErrInvalid] before COMMIT, and the effect is rolled
+	// back.
 	MaxResultBytes int
 
-	// CommitTimeout bounds the last round trip, which runs on after the caller's
-	// context has ended, because a cancelled COMMIT is a guess. Default 10 s, at least 1 ms.
+	// CommitTimeout bounds the last round trip. The trip continues after the caller's context ends,
+	// because a cancelled COMMIT has an unknown outcome. Default 10 s, at least 1 ms.
 	CommitTimeout time.Duration
 
-	// IdleTimeout is set as idle_in_transaction_session_timeout for the
-	// library's own transactions, so that the server frees an identity whose
-	// client has vanished. It also bounds how long an effect may go without
-	// talking to the server. Where client_connection_check_interval is off, it is
-	// set to the same, on Linux servers since PostgreSQL 14: they find out while a
-	// statement runs that its client has closed the connection. Default 1 minute,
-	// at least 1 ms, at most 24 days.
+	// IdleTimeout is set as idle_in_transaction_session_timeout in the library's own transactions,
+	// so that the server frees the identity of a vanished client. It also bounds the time for which
+	// an effect may send nothing to the server. On Linux servers since PostgreSQL 14,
+	// client_connection_check_interval is set to the same if it is off: the server then detects
+	// during a statement that its client closed the connection. Default 1 minute, at least 1 ms, at
+	// most 24 days.
 	IdleTimeout time.Duration
 
-	// Tracer is called when something happens; see [NewSlogTracer] and [MultiTracer]. Default none.
+	// Tracer is called on events; see [NewSlogTracer] and [MultiTracer]. Default none.
 	Tracer Tracer
 }
 
-// RetryPolicy bounds the attempts of one call. Each attempt is a fresh
-// transaction; the pause before the second is drawn evenly from zero up to
-// BaseDelay, and that bound doubles for each one after, up to MaxDelay (full
-// jitter). Waiting for a twin
-// is not an attempt.
+// RetryPolicy bounds the attempts of one call. Each attempt is a fresh transaction. The pause
+// before the second is random between zero and BaseDelay; the bound doubles for each further
+// attempt, up to MaxDelay (full jitter). Waiting for a twin is not an attempt.
 type RetryPolicy struct {
-	// MaxAttempts counts the first attempt too. Default 12, which rides out a
-	// failover of 2.6 s on average and 5.3 s at most. 1 means no retry.
+	// MaxAttempts includes the first attempt. Default 12, which covers a failover of 2.6 s on
+	// average and 5.3 s at most. 1 means no retry.
 	MaxAttempts int
 	// BaseDelay is the bound of the first pause. Default 10 ms.
 	BaseDelay time.Duration
@@ -68,28 +65,26 @@ type RetryPolicy struct {
 	MaxDelay time.Duration
 }
 
-// Retention says how long a call is remembered, in two stages counted from the
-// moment its record is written, by the database's clock. During Result it is
-// replayed. Then its result may be dropped, and during Tombstone the identity
-// still answers [ErrExpired] and never runs a second time. After that the
-// identity may be used anew.
+// Retention is the time for which a call is remembered, in two stages that begin when its record is
+// written, by the database's clock. During Result the call is replayed. Then its result may be
+// dropped, and during Tombstone the identity answers [ErrExpired] and never runs again. After that
+// the identity may be used anew.
 //
-// A call whose COMMIT was not answered looks for its record. Finding none proves that
-// nothing was committed, but only while the record could not yet be forgotten. So a call
-// that has not found out when half of Result and Tombstone together is over gives up
-// with [ErrOutcomeUnknown] and does not run again. Choose both together longer than
-// twice the time that an outage may last.
+// A call whose COMMIT was not answered looks for its record. A missing record proves that nothing
+// was committed, but only while the record could not be forgotten yet. So a call that is still
+// unsettled after half of Result and Tombstone together returns [ErrOutcomeUnknown] and does not
+// run again. Choose their sum longer than twice the longest outage.
 //
-// Choose Result by how long anything may retry the call. What payment and agent platforms
-// publish: an interactive turn is retried within the hour, a task within the day, a batch
-// within the week, money within the month.
+// Choose Result as long as the call may be retried. Payment and agent platforms publish these
+// times: an interactive turn is retried within the hour, a task within the day, a batch within the
+// week, money within the month.
 type Retention struct {
-	// Result is how long the result is replayed. Zero means that of the Deduper's
-	// Options.Retention, and there 24 hours. At least 1 ms, at most 100 years.
+	// Result is the time for which the result is replayed. Zero means the Result of
+	// Options.Retention, whose default is 24 hours. At least 1 ms, at most 100 years.
 	Result time.Duration
-	// Tombstone is how long the identity is refused after that. Zero means that of the
-	// Deduper's Options.Retention, and there 30 days; negative means not at all. At most
-	// 100 years.
+	// Tombstone is the time after Result for which the identity is refused. Zero means the
+	// Tombstone of Options.Retention, whose default is 30 days. Negative means none. At most 100
+	// years.
 	Tombstone time.Duration
 }
 
@@ -163,7 +158,7 @@ const (
 	maxRetention     = 100 * 365 * 24 * time.Hour
 )
 
-// resolve fills in from fallback what r leaves out, and reports what is out of range.
+// resolve sets zero fields from fallback and describes a field that is out of range.
 func (r Retention) resolve(fallback Retention) (Retention, string) {
 	setDefault(&r.Result, fallback.Result)
 	setDefault(&r.Tombstone, fallback.Tombstone)
@@ -176,8 +171,8 @@ func (r Retention) resolve(fallback Retention) (Retention, string) {
 	return r, ""
 }
 
-// ages are the age at which a result expires and the one at which its identity is forgotten, in
-// Postgres' resolution.
+// ages returns the age at which a result expires and the age at which its identity is forgotten, in
+// the resolution of Postgres.
 func (r Retention) ages() (keep, forget time.Duration) {
 	return r.Result.Truncate(time.Microsecond), (r.Result + max(r.Tombstone, 0)).Truncate(time.Microsecond)
 }

@@ -11,29 +11,29 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// ResetOptions say who acts on a record, and why. They are those of [Deduper.Reset] and [Deduper.Resolve].
+// ResetOptions identify the operator and the reason of a [Deduper.Reset] or [Deduper.Resolve].
 type ResetOptions struct {
 	// Reason is required. It goes to the tracer and to the audit.
 	Reason string
-	// Actor is who acts. Default the database's role.
+	// Actor is the operator's name. Default is the database role.
 	Actor string
-	// CreatedAt is the Status.CreatedAt of the record that was looked at. If it is not zero, a
-	// record that was written at another time is left as it is: the error is an ErrInvalid with
-	// the Field "CreatedAt".
+	// CreatedAt is the Status.CreatedAt of the record that the operator looked at. If it is not
+	// zero and the record was written at another time, nothing is changed: the error is an
+	// ErrInvalid with the Field "CreatedAt".
 	CreatedAt time.Time
 }
 
-// Reset frees an identity, so that its next call runs again: for an operator
-// who has found out that a recorded answer is wrong, or has repaired what a
-// broken effect left. It reports whether there was a record.
+// Reset frees an identity: it deletes the record, so that the next call runs the effect. Use it
+// after a recorded answer proved wrong, or after repairing a broken effect. It reports whether
+// there was a record.
 //
-// The table tool_dedup_audit gets a line of it in the same statement. Where that table is
-// missing the identity is freed all the same, and [ResetData] says so; where the role may
-// not write to it, nothing is freed.
+// Reset adds a line to the table tool_dedup_audit in the same statement. If the table is missing,
+// the identity is freed without a line, and [ResetData] reports that. If the role may not write to
+// the table, nothing is freed.
 //
-// A call in flight is not touched: the answer is ErrInFlight. A call with an effect outside of
-// the database is not freed, because what happened at its provider stays: the error is an ErrInvalid
-// with the Field "Tool". Other errors are ErrInvalid and the database's.
+// Reset does not touch a call in flight: the error is ErrInFlight. It does not free a call with an
+// effect outside of the database, because the effect at the provider remains: the error is an
+// ErrInvalid with the Field "Tool". Other errors are ErrInvalid and errors of the database.
 func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts ResetOptions) (freed bool, err error) {
 	var audited bool
 	id := table.Identity{Scope: scope, Tool: tool, Key: key}
@@ -50,15 +50,15 @@ func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts Reset
 	return freed, nil
 }
 
-// Resolve records the result of a broken call: for an operator who has found out that its effect
-// happened, and has completed what was missing. Later calls of the identity replay the result. It
-// reports whether there was a record.
+// Resolve records the result of a broken call. Use it after verifying that the effect happened, and
+// completing missing parts. Later calls of the identity replay the result. Resolve reports whether
+// there was a record.
 //
-// result is encoded as JSON, and is what the call's effect would have returned. It is not checked
-// against the type of the caller. It is kept for the Deduper's Retention, from now on.
+// result is encoded as JSON. It should be the result that the effect would have returned; Resolve
+// cannot check it against the caller's type. It is kept for the Deduper's Retention, from now on.
 //
-// The audit, a call in flight and a call with an effect outside of the database are treated as by
-// [Deduper.Reset]. A record that is not broken is left as it is: the error is an ErrInvalid with
+// The audit, a call in flight and a call with an effect outside of the database are treated as in
+// [Deduper.Reset]. A record that is not broken is left unchanged: the error is an ErrInvalid with
 // the Field "Record".
 func (d *Deduper) Resolve(ctx context.Context, scope, tool, key string, result any, opts ResetOptions) (resolved bool, err error) {
 	id := table.Identity{Scope: scope, Tool: tool, Key: key}
@@ -82,7 +82,7 @@ func (d *Deduper) Resolve(ctx context.Context, scope, tool, key string, result a
 	return resolved, nil
 }
 
-// mayAct checks what an operator has given.
+// mayAct checks an operator's input.
 func (d *Deduper) mayAct(ctx context.Context, id table.Identity, opts ResetOptions) error {
 	if err := d.usable(ctx); err != nil {
 		return err
@@ -107,8 +107,8 @@ func (d *Deduper) traceReset(ctx context.Context, data ResetData, id table.Ident
 	trace.TraceEvent(ctx, data)
 }
 
-// change changes a record that was seen. It reports whether the record was still there, and
-// whether the audit has a line of it.
+// change changes a record that was looked up. It reports whether the record was still there, and
+// whether the audit has a line of the change.
 type change func(conn *pgx.Conn, e *table.Entry, r *table.Record, by table.Said) (changed, audited bool, err error)
 
 // act changes the record of an identity, if no call is in flight.

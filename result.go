@@ -12,40 +12,39 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// Result is what a call answers, and how it came by it. Beside an error that a
-// record explains (refused, expired, reused) all but Value is filled in.
+// Result is the answer of a call and the way it was found. If the error belongs to a record
+// (refused, expired, reused), every field but Value is set.
 type Result[R any] struct {
-	// Value is the result of the effect's one execution, as decoded from its
-	// recorded JSON text: the caller that ran the effect and every later one
-	// get equal values, without unexported fields. As encoding/json has it,
-	// numbers in an R of any become float64; use a type, or json.RawMessage, where
-	// that loses digits. ErrInvalid, with the effect rolled back, is the answer to a type of
-	// which nothing is encoded, a value that refers to itself, and a string or a map's name
-	// that is not valid UTF-8.
+	// Value is the result of the one execution of the effect, decoded from its recorded JSON text.
+	// The caller that ran the effect and all later callers get equal values, without unexported
+	// fields. As in encoding/json, numbers in an R of any become float64; use a type or
+	// json.RawMessage if that loses digits. ErrInvalid, with the effect rolled back, is the answer
+	// to a type none of whose fields are encoded, a value that refers to itself, and a string or a
+	// map key that is not valid UTF-8.
 	Value R
-	// Replayed is true when the value came from the record and the effect of
-	// this call was not run, or was run and rolled back.
+	// Replayed is true if Value came from the record, and this call did not run the effect or
+	// rolled it back.
 	Replayed bool
-	// Recovered is true when the answer to a COMMIT of this very call was lost
-	// and its record was found afterwards: Replayed is true too, but the effect
-	// is most likely this call's own. Count effects by it, not answers.
+	// Recovered is true if the answer to a COMMIT of this call was lost and the call then found its
+	// record. Replayed is true too, but the effect is most likely this call's own. Use it to count
+	// effects, not answers.
 	Recovered bool
-	// CreatedAt is when the record was written, ExpiresAt until when the result
-	// is replayed. The database's clock. In DoTx they are what will be
-	// committed with the caller's transaction.
+	// CreatedAt is the time at which the record was written, and ExpiresAt the time until which the
+	// result is replayed. Both are by the database's clock. In DoTx they take effect when the
+	// caller commits.
 	CreatedAt, ExpiresAt time.Time
-	// Waited is the time spent waiting for a twin, zero if there was none. In DoTx it is the time for
-	// which the record's statement waited; a wait for the lock, inside Postgres, is not measured.
+	// Waited is the time that the call waited for a twin, zero without one. In DoTx it is the time
+	// that the record's statement waited; a wait for the lock, inside Postgres, is not measured.
 	Waited time.Duration
-	// Attempts counts this call's attempts, those that got no connection too. One that
-	// only met a twin at its start is not counted; 0 when the answer was taken over from a twin
-	// or looked up first. Recording a refusal takes one of its own.
+	// Attempts counts this call's attempts, including those without a connection. It does not count
+	// an attempt that only met a twin at its start. It is 0 if a twin or a first look-up brought
+	// the answer. Recording a refusal is a further attempt.
 	Attempts int
 }
 
-// response is how a call ended.
+// response is the outcome of a call.
 type response struct {
-	// rec is the record that answers the call, nil if there is none.
+	// rec is the record that answers the call, nil without one.
 	rec *table.Record
 	// err is the error of a call of a DoBatch that no record answers.
 	err error
@@ -58,9 +57,9 @@ type response struct {
 
 // encodeResult returns the text that records value.
 //
-// A [json.RawMessage] is stored byte for byte, anything else as encoding/json writes it. Postgres
-// takes what encoding/json takes with two exceptions, and both are found here, before COMMIT: text
-// that is not UTF-8 and text that is too long. A string that is not UTF-8 is refused, because
+// A [json.RawMessage] is stored byte for byte, any other value as encoding/json writes it. Postgres
+// accepts every text of encoding/json with two exceptions, which are found here, before COMMIT:
+// text that is not UTF-8, and text that is too long. A string that is not UTF-8 is refused, because
 // encoding/json would change it.
 func encodeResult[R any](value R, max int) ([]byte, error) {
 	if raw, ok := any(value).(json.RawMessage); ok {
@@ -92,8 +91,8 @@ func checkStorable(text []byte, max int) error {
 	return nil
 }
 
-// decodeStored is decodeResult for a text that is in the table already. It returns an ErrInvalid with
-// the text if that does not fit R.
+// decodeStored decodes a recorded text. If the text does not fit R, the error is an ErrInvalid with
+// the text.
 func decodeStored[R any](text string) (value R, err error) {
 	err = decodeResult([]byte(text), &value)
 	if err == nil && !fitsNothing[R](value, text) {
@@ -102,9 +101,9 @@ func decodeStored[R any](text string) (value R, err error) {
 	return value, &InvalidError{What: "result", Reason: "is recorded, because the call ran, and does not fit the caller's type", Stored: json.RawMessage(text), Err: errors.Unwrap(err)}
 }
 
-// fitsNothing reports whether none of the names of a stored object is a field of the struct R, or of
-// the struct that R points to. encoding/json decodes such an object into a zero value without an
-// error: a renamed, nested or unrelated type would be answered with blanks.
+// fitsNothing reports whether no name of a stored object is a field of the struct R, or of the
+// struct that R points to. encoding/json decodes such an object into a zero value without an error,
+// so a renamed, nested or unrelated type would get an empty value.
 func fitsNothing[R any](value R, text string) bool {
 	t, v := reflect.TypeFor[R](), reflect.ValueOf(value)
 	if t.Kind() == reflect.Pointer && !v.IsNil() {
@@ -131,15 +130,14 @@ func fitsNothing[R any](value R, text string) bool {
 	return true
 }
 
-// decodesItself reports whether a type has a method by which encoding/json decodes it.
+// decodesItself reports whether a type has a method with which encoding/json decodes it.
 func decodesItself(t reflect.Type) bool {
 	_, v1 := reflect.PointerTo(t).MethodByName("UnmarshalJSON")
 	_, v2 := reflect.PointerTo(t).MethodByName("UnmarshalJSONFrom")
 	return v1 || v2
 }
 
-// decodeResult reads a recorded text into a caller's own value, whatever was in
-// it before.
+// decodeResult decodes a recorded text into a caller's value, and overwrites its old content.
 func decodeResult[R any](text []byte, value *R) error {
 	var zero R
 	*value = zero

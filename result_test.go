@@ -244,7 +244,7 @@ func TestReplayIntoAnotherType(t *testing.T) {
 	})
 }
 
-// TestReplayIntoAnUnrelatedType: a stored object of which nothing fits is no blank success.
+// TestReplayIntoAnUnrelatedType: a stored object none of whose fields fit is an ErrInvalid.
 func TestReplayIntoAnUnrelatedType(t *testing.T) {
 	t.Parallel()
 
@@ -280,7 +280,7 @@ func TestReplayIntoAnUnrelatedType(t *testing.T) {
 	_, err = decodeStored[renamed]("{}")
 	fits(err)
 	_, err = decodeStored[struct{}](stored)
-	fits(err) // who asks for nothing misses nothing
+	fits(err) // an empty struct has no fields to miss
 	_, err = decodeStored[ownDecoding](stored)
 	fits(err)
 	_, err = decodeStored[map[string]any](stored)
@@ -310,8 +310,8 @@ func TestResultSize(t *testing.T) {
 	}
 }
 
-// FuzzResult checks that whatever encodes can be stored in Postgres and read
-// back, and that no bytes panic.
+// FuzzResult checks that whatever encodes can be stored in Postgres and read back, and that no
+// bytes panic.
 func FuzzResult(f *testing.F) {
 	for _, text := range []string{``, `null`, `{}`, `"a"`, `"\u0000"`, "\"\xff\"", "\"\x00\"", `"\ud800"`, ` [1.0, 1e400] `, `{"a":1,"a":2}`, `[[[[`, "1\x00", `{"message":"m","code":"c","details":{}}`} {
 		f.Add([]byte(text))
@@ -402,8 +402,8 @@ func TestErrorOf(t *testing.T) {
 	require.ErrorAs(t, annotate(book, fmt.Errorf("%w (more)", guard.ErrTxControl)), &misuse)
 	require.Equal(t, "effect", misuse.What)
 
-	// An ended context and a fault that passes stay what they are, whatever lies behind
-	// the aborted transaction.
+	// An ended context and a fault that passes stay what they are, whatever lies behind the aborted
+	// transaction.
 	deadlock := fmt.Errorf("%w: %w", guard.ErrTxAborted, sqlError("40P01"))
 	for _, err := range []error{deadlock, fmt.Errorf("dedup: before another attempt: %w: %w", context.DeadlineExceeded, deadlock)} {
 		require.NotErrorAs(t, annotate(book, err), &misuse)
@@ -470,7 +470,7 @@ func TestErrorsNameTheTool(t *testing.T) {
 		"InTxReentrant": {inTx(call, func(ctx context.Context, tx pgx.Tx) (int, error) {
 			_, err := DoTx(ctx, d, tx, call, fine)
 			return 0, err
-		}), `invalid call: ctx is that of this very call's effect`},
+		}), `invalid call: ctx belongs to this call's own effect`},
 		"StatementEnded":     {statement(ended, d, `SELECT 1 AS a`), `context canceled`},
 		"BatchUnreachable":   {batch(t.Context(), away, `SELECT 1 AS a`), `gave up after 1 attempts`},
 		"Lookup":             {second(d.Lookup(t.Context(), "acme", "book", "")), `invalid call: Key is empty`},

@@ -10,46 +10,46 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// kind is what an attempt has come to. docs/design.md has the kinds as a table.
+// kind is the outcome of an attempt. docs/design.md has a table of the kinds.
 type kind int
 
 const (
 	done    kind = iota // effect and record are committed
 	found               // nothing was committed; a record is the answer
-	busy                // nothing was committed; a twin, or another holder of the row, is waited for
+	busy                // nothing was committed; a twin, or another holder of the row, is in the way
 	again               // nothing was committed; another attempt may succeed
 	unknown             // the reply to COMMIT was lost, or cannot be trusted
 	failed              // nothing was committed, unless the effect ended its transaction; explain may still change it
 )
 
-// verdict is what an attempt has come to, and why.
+// verdict is the outcome of an attempt with its reason.
 type verdict struct {
 	kind kind
 	err  error
 	// pause is true if the next attempt waits, within Options.Retry. An unknown outcome always
 	// waits; DoTx never does.
 	pause bool
-	// conflict is true if the statement of the record or the claim met a row that no look-up finds.
+	// conflict is true if the statement of the record or the claim conflicted with a row that no
+	// look-up finds.
 	conflict bool
-	// outage is true if the server's state kept the transaction from opening: any other call would
-	// have met the same.
+	// outage is true if the server's state kept the transaction from opening, so that other calls
+	// meet the same fault.
 	outage bool
 }
 
-// fail is the verdict on an attempt that err answers.
+// fail returns the verdict that err answers the call.
 func fail(err error) verdict { return verdict{kind: failed, err: err} }
 
-// retry is the verdict on an attempt that met a passing fault.
+// retry returns the verdict that another attempt may not meet err.
 func retry(err error) verdict { return verdict{kind: again, pause: true, err: err} }
 
-// run makes attempts until a record answers the call, or returns the error that does. It retries
-// these:
+// run makes attempts until a record or an error answers the call. It retries these:
 //
-//	busy      after the twin has ended
-//	again     at once if the next attempt does something else: it takes another connection, sends
-//	          the statement in a trip of its own, or records a refusal
+//	busy      after the twin ended
+//	again     at once if the next attempt differs: it takes another connection, sends the
+//	          statement in a separate trip, or records a refusal;
 //	          after a pause if a fault may have passed by then
-//	unknown   after a pause, to find out whether the lost COMMIT took place
+//	unknown   after a pause, to look for the record of the lost COMMIT
 //
 // Options.Retry bounds the attempts that pause. failure.go says which failures are retried.
 func (c *call) run(ctx context.Context) error {
@@ -81,8 +81,8 @@ func (c *call) run(ctx context.Context) error {
 	return nil
 }
 
-// attempt makes one transaction. It takes three round trips if the identity is free, two if there is
-// a record or a twin, and two if the effect is a statement that rides with the look-up.
+// attempt makes one transaction. It takes three round trips if the identity is free, two if there
+// is a record or a twin, and two if the effect is a statement that rides with the look-up.
 func (c *call) attempt(ctx context.Context) verdict {
 	c.attempts++
 	c.last = attempt{c: c}
@@ -99,14 +99,15 @@ func (c *call) attempt(ctx context.Context) verdict {
 	return c.attemptOn(ctx, wire.On(pooled.Conn()), own)
 }
 
-// attemptOn makes an attempt in a transaction of its own, which it may leave open.
+// attemptOn makes an attempt in a new transaction on the connection. The transaction may stay open.
 func (c *call) attemptOn(ctx context.Context, on *wire.Conn, own *ownTx) verdict {
 	c.last = attempt{c: c, table: c.d.table(), on: on, limit: c.recordLimit(), inOwnTx: true}
 	return c.last.make(ctx, own)
 }
 
-// next reports whether to make another attempt: at once if err is nil, else after a pause because of
-// err. If not, the call has ended with err, or with a record. docs/design.md has it as a table.
+// next reports whether to make another attempt: at once if err is nil, else after a pause because
+// of err. If goOn is false, err or a record answers the call. docs/design.md has the rules as a
+// table.
 func (c *call) next(ctx context.Context, v verdict) (goOn bool, err error) {
 	switch v.kind {
 	case done:
@@ -127,7 +128,7 @@ func (c *call) next(ctx context.Context, v verdict) (goOn bool, err error) {
 	}
 }
 
-// settle answers the call with the record that it has just committed.
+// settle makes the record that the attempt committed the answer.
 func (c *call) settle(ctx context.Context) error {
 	if c.written.CreatedAt.IsZero() {
 		c.d.reexamine() // a trigger or rule swallowed the record: the next call examines the table again
@@ -140,7 +141,7 @@ func (c *call) settle(ctx context.Context) error {
 	return nil
 }
 
-// lookedUp uses what a look-up before the attempts has seen.
+// lookedUp uses the result of a look-up outside an attempt.
 func (c *call) lookedUp() {
 	if c.seen.Found {
 		c.found(&c.seen.Record)
@@ -148,7 +149,7 @@ func (c *call) lookedUp() {
 	c.ownTrip = c.ownTrip || c.seen.Forgotten
 }
 
-// exhaustion describes attempts that are used up: the call's own, or those of a call in its batch.
+// exhaustion describes used-up attempts, either of the call or of another call in its batch.
 type exhaustion struct {
 	attempts int
 	err      error // the fault of the last attempt
@@ -163,7 +164,7 @@ func (c *call) exhaust(x *exhaustion) error {
 	return &Error{Answer: ErrAttemptsExhausted, Attempts: x.attempts, Err: x.err}
 }
 
-// pause waits before the next attempt, within the context.
+// pause waits before the next attempt, at most until the context ends.
 func (c *call) pause(ctx context.Context, faults int, err error) error {
 	delay := c.d.opts.Retry.pause(faults)
 	if trace := c.d.opts.Tracer; trace != nil {
@@ -175,11 +176,11 @@ func (c *call) pause(ctx context.Context, faults int, err error) error {
 	return nil
 }
 
-// pause draws the pause after the nth fault evenly from zero to the longest, so that callers that
-// failed together do not come back together.
+// pause returns the random pause after the nth fault, evenly between zero and longestPause. Callers
+// that failed together then retry at different times.
 func (p RetryPolicy) pause(n int) time.Duration { return rand.N(p.longestPause(n) + 1) }
 
-// longestPause bounds the pause after the nth fault.
+// longestPause returns the upper bound of the pause after the nth fault.
 func (p RetryPolicy) longestPause(n int) time.Duration {
 	d := p.BaseDelay
 	for range n - 1 {
@@ -190,11 +191,10 @@ func (p RetryPolicy) longestPause(n int) time.Duration {
 	return d
 }
 
-// jitter draws evenly from the upper half of d, so that waits and sweeps at intervals do not keep in
-// step.
+// jitter returns a random duration between d/2 and d, so that waits and sweeps do not run in step.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
-// sleep pauses for d. It returns the context's error if the context ends before.
+// sleep waits for d. It returns the context's error if the context ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

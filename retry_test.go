@@ -37,8 +37,8 @@ func TestRetryBound(t *testing.T) {
 	require.Equal(t, p.MaxDelay, p.longestPause(3))
 }
 
-// TestEnded: whatever ends the attempts after a lost COMMIT, its outcome is open,
-// and the fault that hid it is named once.
+// TestEnded: whatever ends the attempts after a lost COMMIT, its outcome is open, and the fault
+// that hid it is named once.
 func TestEnded(t *testing.T) {
 	t.Parallel()
 
@@ -50,9 +50,9 @@ func TestEnded(t *testing.T) {
 	require.Equal(t, &Error{Answer: ErrOutcomeUnknown, Attempts: 3, Err: lost}, c.ended(lost))
 }
 
-// TestOutcomes holds the table of an attempt's outcomes in docs/design.md to the code: every
-// kind has one row, no row is left over, and each row names exactly what comes after verdicts
-// of this kind.
+// TestOutcomes holds the table of an attempt's outcomes in docs/design.md to the code: every kind
+// has one row, no row is left over, and each row names exactly what comes after verdicts of this
+// kind.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	names := constants(t, "retry.go", "kind")
@@ -97,7 +97,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// nextCase is one verdict, and what comes after it.
+// nextCase is a verdict and the expected next step.
 type nextCase struct {
 	given   func(*testing.T, *callFixture)
 	verdict verdict
@@ -156,7 +156,7 @@ func nextCases() map[string]nextCase {
 	}
 }
 
-// errUnreachable is the error of whoever dials after cutOff.
+// errUnreachable is the error of every dial after cutOff.
 var errUnreachable = errors.New("the server is unreachable")
 
 // callFixture is a call that has had an attempt.
@@ -177,7 +177,7 @@ func newCallFixture(t *testing.T, pool *pgxpool.Pool, key string) *callFixture {
 	return &callFixture{ctx: ctx, pool: pool, c: c}
 }
 
-// spend uses up what the call may wait.
+// spend uses up the call's MaxWait.
 func spend(_ *testing.T, f *callFixture) { f.c.maxWait, f.c.waits.all = 1, 1 }
 
 // cutOff leaves the Deduper with a pool that reaches no server.
@@ -219,8 +219,8 @@ func (f *callFixture) stored(t *testing.T) State {
 	return status.State
 }
 
-// constants returns the names of the constants of a type, whose values are their places
-// in the list.
+// constants returns the names of the constants of a type, whose values are their places in the
+// list.
 func constants(t *testing.T, file, typ string) (names []string) {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -246,8 +246,7 @@ var (
 	nextName   = regexp.MustCompile(`\*\*([a-z]+)\*\*`)
 )
 
-// designRows reads the table of outcomes in docs/design.md: what is named in bold, by the
-// outcome.
+// designRows reads the table of outcomes in docs/design.md: what is named in bold, by the outcome.
 func designRows(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile("docs/design.md")

@@ -15,30 +15,29 @@ type SlogOptions struct {
 	ShowKeys bool
 }
 
-// NewSlogTracer returns a tracer that writes to logger; nil means
-// slog.Default at the time of the call. A nil opts means the defaults. Each replay is one line with the
-// message "tool_call_deduplicated" and the attributes tool, scope, key_hash,
-// first_at, age_seconds, waited_seconds, recovered and refused: alert on its rate.
-// The replays of a [DoBatch] are one line "tool_batch_deduplicated"
-// together, with the attributes tool and scope where all its calls share them, calls,
-// executed, replayed, failed and duration_seconds; their own lines are at Debug. Times
-// are in seconds.
+// NewSlogTracer returns a tracer that writes to logger. A nil logger means slog.Default at the time
+// of the call, a nil opts the defaults. Each replay is one line with the message
+// "tool_call_deduplicated" and the attributes tool, scope, key_hash, first_at, age_seconds,
+// waited_seconds, recovered and refused: alert on its rate. The replays of a [DoBatch] are together
+// one line "tool_batch_deduplicated" with the attributes calls, executed, replayed, failed and
+// duration_seconds, and with tool and scope if all its calls share them. Their own lines are at
+// Debug. Times are in seconds.
 //
 //	Error  a broken effect, a table that cannot decide races
 //	Warn   a key reused, an outcome unknown, attempts exhausted, a reset, a sweep that failed
 //	Info   a replay, a batch with replays, a retry, an expired call
-//	Debug  an executed call, one that came to nothing else, a batch without replays, a
+//	Debug  an executed call, a call that failed otherwise, a batch without replays, a
 //	       replay in a batch, a sweep, also one that its cancelled context ended
 //
-// An event of another package has the line that its method LogLine returns.
+// An event of another package is logged with the line that its method LogLine returns.
 //
-// It samples nothing. Where a line for each replay is too many, raise the logger's
-// level, or give the logger a handler that samples the message.
+// The tracer does not sample. If a line for each replay is too much, raise the logger's level, or
+// give the logger a handler that samples the message.
 //
-// Every line of a call has the attributes of [WithAttrs] as well. Arguments and results are
-// never logged. Of a server's error a line has the SQLSTATE, the routine and the constraint, and
-// not the message, which may quote values. Other errors of an effect are logged with their text:
-// keep values out of it.
+// Every line of a call also has the attributes of [WithAttrs]. Arguments and results are never
+// logged. A server's error is logged with its SQLSTATE, routine and constraint, but without its
+// message, which may quote values. Other errors of an effect are logged with their text: keep
+// values out of it.
 func NewSlogTracer(logger *slog.Logger, opts *SlogOptions) Tracer {
 	if logger == nil {
 		logger = slog.Default()
@@ -149,8 +148,8 @@ func (t *slogTracer) log(ctx context.Context, level slog.Level, msg string, call
 	t.logger.LogAttrs(ctx, level, msg, append(all, attrs...)...)
 }
 
-// seconds is a duration in seconds, under a name that ends in the unit: a handler for
-// JSON writes a time.Duration as a bare number of nanoseconds.
+// seconds returns a duration in seconds, with the unit in its name: a handler for JSON writes a
+// time.Duration as a bare number of nanoseconds.
 func seconds(name string, d time.Duration) slog.Attr {
 	return slog.Float64(name+"_seconds", d.Round(time.Microsecond).Seconds())
 }

@@ -14,34 +14,35 @@ import (
 
 // Statement is an effect that is one SQL statement and returns one row.
 type Statement struct {
-	// SQL is one statement that returns exactly one row: the call's result. So one that
-	// writes has a RETURNING. It is sent as it is.
+	// SQL is one statement that returns exactly one row, the result of the call. A statement that
+	// writes has a RETURNING clause. SQL is sent unchanged.
 	SQL string
-	// Args are the values of its parameters $1, $2, …; or one [pgx.NamedArgs],
-	// or another [pgx.QueryRewriter].
+	// Args are the values of the parameters $1, $2, …; or one [pgx.NamedArgs] or other
+	// [pgx.QueryRewriter].
 	Args []any
-	// OnError is given the statement's error, when nothing that it did will be kept,
-	// and returns the call's: wrap it in [Final] to have it recorded as the answer.
-	// A statement that returned no row gives [pgx.ErrNoRows], one that returned
-	// several [pgx.ErrTooManyRows]. It may be called more than once for one call, and
-	// is not asked about transient faults, lost connections and ended contexts, nor
-	// about a deferred constraint that fails at COMMIT: that is the call's error as it is.
-	// Nil returns the error as it is.
+	// OnError gets the error of the statement and returns the error of the call, after everything
+	// that the statement did was rolled back. Wrap the error in [Final] to record it as the answer.
+	// A statement that returned no row gives [pgx.ErrNoRows], one that returned several
+	// [pgx.ErrTooManyRows]. OnError may be called more than once for one call. It does not get
+	// transient faults, a lost connection of the transaction, or errors of an ended context. Nor
+	// does it get the error of a deferred constraint at COMMIT, which the call returns unchanged.
+	// Default nil: errors are returned unchanged. If OnError returns nil, the call returns the
+	// statement's error.
 	OnError func(err error) error
 }
 
 // SQL returns a Statement.
 func SQL(sql string, args ...any) Statement { return Statement{SQL: sql, Args: args} }
 
-// boundStatement is a Statement that is ready to be sent.
+// boundStatement is a Statement that was checked and rewritten.
 type boundStatement struct {
 	table.Rider
-	// row is the text to record of the row that it has returned.
+	// row is the text that records the returned row.
 	row     string
 	onError func(error) error
 }
 
-// bind makes a statement ready to be sent, or returns an ErrInvalid.
+// bind checks and rewrites a statement. Its error is an ErrInvalid.
 func bind(ctx context.Context, stmt *Statement) (bound boundStatement, err error) {
 	text, args := stmt.SQL, stmt.Args
 	if len(args) > 0 {

@@ -11,55 +11,55 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// Stats is what a Deduper has counted since [New], in this process. Of tools with effects
-// outside of the database it counts the transactions that record an answer, and not the time
-// at the provider, nor calls without an answer.
+// Stats are the counts of a Deduper since [New], in this process. For tools with effects outside of
+// the database it counts the transactions that record an answer, but neither the time at the
+// provider nor calls without an answer.
 type Stats struct {
-	// Since is when the Deduper was made, by this machine's clock.
+	// Since is the time at which the Deduper was made, by this machine's clock.
 	Since time.Time
-	// Calls are counted by tool and outcome, and sorted so. The sum of what one tool has is
-	// the number of its calls that have come to an end.
+	// Calls are sorted by tool and outcome. The counts of a tool add up to the number of its ended
+	// calls.
 	Calls []CallStats
-	// InFlight are the calls that have not, the oldest first. The calls of a DoBatch that wait
-	// for others of their part are among them.
+	// InFlight are the calls that have not ended, the oldest first. They include calls of a DoBatch
+	// that wait for others of their part.
 	InFlight []InFlightCall
 }
 
 // CallStats counts the calls of a tool that had one outcome.
 type CallStats struct {
-	// Tool is as the callers gave it. The tools behind the first 200, and
-	// names that no tool may have, are counted as "_other".
+	// Tool is the name as the callers gave it. Tools after the first 200, and invalid names, are
+	// counted as "_other".
 	Tool    string
 	Outcome Outcome
 	Calls   int64
-	// Duration is the sum of the time that the calls took, and Waited the part of it that
-	// they spent waiting for twins.
+	// Duration is the total time of the calls, and Waited the part of it that they spent waiting
+	// for twins.
 	Duration, Waited time.Duration
 }
 
-// InFlightCall is a call that has not come to an end.
+// InFlightCall is a call that has not ended.
 type InFlightCall struct {
 	CallData
-	// StartedAt is when it began, by this machine's clock.
+	// StartedAt is the time at which the call began, by this machine's clock.
 	StartedAt time.Time
 }
 
 const (
-	// maxStatsTools is how many tools a Deduper counts by name.
+	// maxStatsTools is the number of tools that a Deduper counts by name.
 	maxStatsTools = 200
-	// otherTools is the tool that calls of all others are counted for.
+	// otherTools is the name under which the calls of all other tools are counted.
 	otherTools = "_other"
 )
 
-// stats counts calls, and knows those in flight.
+// stats counts calls and tracks those in flight.
 type stats struct {
 	since time.Time
 
 	mu       sync.Mutex
 	counts   map[statsKey]*CallStats
-	tools    map[string]bool // those that are counted by name
+	tools    map[string]bool // the tools that are counted by name
 	inFlight map[*span]bool
-	// record is what Sweepers have written of the counts. It has a lock of its own.
+	// record tracks the counts that Sweepers have written. It has a separate lock.
 	record statsRecord
 }
 
@@ -126,10 +126,10 @@ func (st *stats) snapshot() Stats {
 	return all
 }
 
-// span is a call from its start to its end, as it is counted and as tracers see it. The
-// zero span is that of a call without a Deduper or a context.
+// span is a call from its start to its end, for counts and tracers. The zero span belongs to a call
+// without a Deduper or a context.
 type span struct {
-	trace Tracer // nil where there is none
+	trace Tracer // nil for none
 	stats *stats
 	ctx   context.Context // the call's
 	call  CallData        // see about
@@ -137,7 +137,7 @@ type span struct {
 	ended bool
 }
 
-// start begins the span, and returns the call's context.
+// start begins the span and returns the call's context.
 func (s *span) start(ctx context.Context, trace Tracer, stats *stats, call CallData) context.Context {
 	s.trace, s.stats, s.ctx, s.call, s.began = trace, stats, ctx, call, time.Now()
 	if trace != nil {
@@ -148,14 +148,14 @@ func (s *span) start(ctx context.Context, trace Tracer, stats *stats, call CallD
 	return s.ctx
 }
 
-// about is the call, with what takes time to find out and only tracers and snapshots need.
+// about returns the call with its key hash and attributes, which only tracers and snapshots need.
 func (s *span) about() CallData {
 	call := s.call
 	call.KeyHash, call.Attrs = KeyHash(call.Key), AttrsOf(s.ctx)
 	return call
 }
 
-// end ends the span of a call that returns err. a is nil where the call has panicked.
+// end ends the span of a call that returns err. a is nil after a panic.
 func (s *span) end(a *response, attempts int, waited time.Duration, err error) {
 	if s.stats == nil || s.ended {
 		return
@@ -177,11 +177,10 @@ func (s *span) end(a *response, attempts int, waited time.Duration, err error) {
 
 var errPanicked = errors.New("dedup: the call panicked")
 
-// abandon ends the span of a call that has panicked.
+// abandon ends the span of a call that panicked.
 func (s *span) abandon() { s.end(nil, 0, 0, errPanicked) }
 
-// outcomeOf says how a call ended, by the answer that its caller gets. a is nil where the call
-// has panicked.
+// outcomeOf returns the outcome of a call with this response and error. a is nil after a panic.
 func outcomeOf(a *response, err error) Outcome {
 	switch typed := err.(type) {
 	case nil:
@@ -208,10 +207,10 @@ func outcomeOf(a *response, err error) Outcome {
 	return OutcomeError
 }
 
-// recorded is the outcome of a call that was answered by a record.
+// recorded returns the outcome of a call that a record answered.
 func recorded(a *response, executed, replayed Outcome) Outcome {
 	switch {
-	case a == nil || a.rec == nil: // err is another call's answer, passed on by the effect
+	case a == nil || a.rec == nil: // the effect returned the answer of another call
 		return OutcomeError
 	case a.executed:
 		return executed

@@ -62,7 +62,7 @@ func (r *statsRecord) write(ctx context.Context, conn *pgx.Conn, t *table.Table)
 	return err
 }
 
-// take makes pending what was counted since the last call of take.
+// take makes the counts since the last take pending.
 func (r *statsRecord) take(now time.Time, counts []CallStats) {
 	if r.taken == nil {
 		r.taken = make(map[statsKey]CallStats)
@@ -86,8 +86,8 @@ func (r *statsRecord) take(now time.Time, counts []CallStats) {
 	}
 }
 
-// newInstance returns a name of host, process and Deduper. Its random part keeps two Dedupers of one
-// process apart.
+// newInstance returns a name of host, process and Deduper. Its random part keeps two Dedupers of
+// one process apart.
 func newInstance() string {
 	host, err := os.Hostname()
 	if err != nil {

@@ -42,7 +42,7 @@ func TestRecordedCountsAreWrittenOnce(t *testing.T) {
 	calls, rows = recorded()
 	require.Equal(t, []int{3, 2}, []int{calls, rows}, "executed and replayed")
 
-	// What cannot be written stays, and what is counted meanwhile comes after it.
+	// Counts that cannot be written stay pending, and later counts follow them.
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	do("c")

@@ -15,48 +15,44 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// SweepOptions configure [Deduper.Sweep]. Nil and zero mean the defaults.
+// SweepOptions configure [Deduper.Sweep]. Nil and zero fields mean the defaults.
 type SweepOptions struct {
-	// BatchSize is how many records one transaction takes. Default 250, at
-	// most 100,000. Records that fall due in the same microsecond as the last
-	// of a batch go with it. A smaller batch holds its rows for a shorter time.
+	// BatchSize is the number of records of one transaction. Default 250, at most 100,000. Records
+	// that fall due in the same microsecond as the last one are included. A smaller batch holds its
+	// rows for a shorter time.
 	BatchSize int
-	// Rest is how long the sweep pauses between two batches, as a multiple of
-	// the time that the one before took, Archive included. So it leaves calls
-	// their share of the server, and more of it when the server is busy.
-	// Default 0.5, at most 100; negative: no pause.
+	// Rest is the pause between two batches, as a multiple of the time that the previous batch
+	// took, Archive included. It leaves calls their share of the server, and more of it if the
+	// server is busy. Default 0.5, at most 100; negative: no pause.
 	Rest float64
-	// MaxBatches ends the sweep after so many transactions that have dropped
-	// something, and after ten times as many in all: calls may hold the records of a
-	// batch, and a trigger may keep them. Default 0: when nothing is due any more.
+	// MaxBatches ends the sweep after this number of transactions that dropped something, and after
+	// ten times as many in all: calls may hold the records of a batch, and a trigger may keep them.
+	// Default 0: the sweep ends when nothing is due.
 	MaxBatches int
-	// Archive is called for every batch inside its transaction, before anything
-	// is dropped: an error ends the sweep and leaves the batch as it is. What
-	// it writes through tx is committed with the deletion. It may be called
-	// again for the same records if that commit fails. It must not end the transaction, and a
-	// Do inside it is refused, as in an effect. Default none: then
-	// batches are committed with synchronous_commit off, since one that a crash
-	// of the server takes back is swept again.
+	// Archive is called for every batch inside its transaction, before anything is dropped. An
+	// error ends the sweep and keeps the batch. Writes through tx are committed with the deletion.
+	// If that commit fails, Archive may be called again for the same records. Archive must not end
+	// the transaction, and a Do inside it is refused, as in an effect. Default none: batches are
+	// then committed with synchronous_commit off, because a batch that a crash of the server undoes
+	// is swept again.
 	//
-	// The batch's rows are locked until that commit. A call that uses an identity of
-	// it anew is retried meanwhile, within Options.Retry, so Archive must be quick.
-	// The server ends the transaction when Archive does not use tx for longer than
-	// Options.IdleTimeout.
+	// The batch's rows are locked until the commit. A call that reuses an identity of the batch is
+	// retried meanwhile, within Options.Retry, so Archive must be quick. The server ends the
+	// transaction if Archive does not use tx for longer than Options.IdleTimeout.
 	Archive func(ctx context.Context, tx pgx.Tx, batch []SweptRecord) error
 }
 
-// SweptRecord is a record that is about to lose its result or to be deleted.
+// SweptRecord is a record that the sweep is about to delete, or whose result it is about to drop.
 type SweptRecord struct {
 	Scope, Tool, Key string
 	Fingerprint      Fingerprint
 	// Outcome is "done", "refused" or "broken".
 	Outcome string
-	// Result is the recorded JSON text, nil when it was dropped by an earlier
-	// sweep.
+	// Result is the recorded JSON text, nil if an earlier sweep dropped it.
 	Result                         json.RawMessage
 	CreatedAt, ExpiresAt, ForgetAt time.Time
-	// Forgotten is true when the whole record goes; else only its result does and
-	// a tombstone stays.
+	// Forgotten is true if the record is deleted. It is false if only its result is dropped and a
+	// tombstone remains.
 	Forgotten bool
 }
 
@@ -65,26 +61,27 @@ const (
 	maxSweepBatch     = 100_000
 	defaultSweepRest  = 0.5
 	maxSweepRest      = 100
-	// emptyBatches is how many batches, for each one that MaxBatches asks for, end a sweep.
+	// emptyBatches times MaxBatches is the number of batches that ends a sweep.
 	emptyBatches = 10
 )
 
-// Sweep drops results that have expired and deletes records that may be
-// forgotten, in bounded transactions, oldest first, until nothing is due. What
-// falls due behind it, such as a record whose transaction was open for long,
-// goes with the next sweep, and so does a record that a call holds at the moment. All
-// ages are by the database's clock. It may run on every instance at once: one sweeps
-// and the others return at once with Skipped (where calls claim they take turns at the
-// rows). It does not change what a call answers, which goes by time alone; only
-// an [ErrKeyReused] no longer names the arguments of a swept record.
+// Sweep drops expired results and deletes forgotten records, oldest first, in bounded transactions,
+// until nothing is due. All ages are by the database's clock. A record that falls due behind the
+// sweep, such as one whose transaction was open for long, is left to the next sweep, and so is a
+// record that a call holds.
 //
-// Without an Archive hook a batch reaches the server in one piece, its COMMIT
-// included: a sweeper that hangs or vanishes leaves no transaction open. On Citus it leaves
-// one for Options.IdleTimeout. Without the hook a sweep ends, with no error, where somebody keeps
-// the table locked for longer than a second.
+// Every instance may run it at once: one sweeps, and the others return at once with Skipped. On
+// servers other than plain PostgreSQL they share the rows. Sweeping does not change the answers of
+// calls, which depend on time alone, except that an [ErrKeyReused] no longer names the arguments of
+// a swept record.
 //
-// On an error the result says what had been committed before. Cancelling ctx
-// rolls the batch at hand back.
+// Without an Archive hook a batch reaches the server in one piece, COMMIT included, so a sweeper
+// that hangs or vanishes leaves no transaction open. On Citus it leaves one for
+// Options.IdleTimeout. Without the hook a sweep ends without an error if the table is locked for
+// longer than a second.
+//
+// If Sweep returns an error, the result counts the batches that were committed before. Cancelling
+// ctx rolls the current batch back.
 func (d *Deduper) Sweep(ctx context.Context, opts *SweepOptions) (SweepResult, error) {
 	if err := d.usable(ctx); err != nil {
 		return SweepResult{}, err
@@ -115,7 +112,7 @@ func (o *SweepOptions) resolve() (SweepOptions, error) {
 	return opts, nil
 }
 
-// sweep sweeps, and has the tracer know of an error beside it.
+// sweep sweeps and reports the sweep to the tracer, with statsErr.
 func (d *Deduper) sweep(ctx context.Context, o SweepOptions, statsErr error) (SweepResult, error) {
 	start := time.Now()
 	total, err := d.sweepBatches(ctx, o)
@@ -128,9 +125,8 @@ func (d *Deduper) sweep(ctx context.Context, o SweepOptions, statsErr error) (Sw
 	return total, err
 }
 
-// sweepBatches sweeps batch by batch. Each begins where the one before ended:
-// the index's entries of what has gone stay until a vacuum, and every batch
-// would read those of all batches before it.
+// sweepBatches sweeps batch by batch. Each batch begins behind the previous one: index entries of
+// deleted rows stay until a vacuum, and every batch would read those of all previous ones.
 func (d *Deduper) sweepBatches(ctx context.Context, o SweepOptions) (total SweepResult, err error) {
 	due, dropping := dueSpans{after: table.Beginning, size: o.BatchSize}, 0
 	for {
@@ -139,14 +135,14 @@ func (d *Deduper) sweepBatches(ctx context.Context, o SweepOptions) (total Sweep
 		total.Skipped = batch.Skipped
 		switch {
 		case o.Archive == nil && wire.SQLState(err) == wire.CodeLockNotAvailable:
-			return total, nil // somebody works on the table
+			return total, nil // the table is locked
 		case err != nil || len(due.spans) == 0 || batch.Skipped:
 			return total, err
 		}
 		total.Expired += batch.Expired
 		total.Forgotten += batch.Forgotten
 		total.Batches++
-		if batch.Expired+batch.Forgotten > 0 { // else calls hold all of it, and others are behind it
+		if batch.Expired+batch.Forgotten > 0 { // else calls hold all of its records
 			dropping++
 		}
 		due.next()
@@ -164,16 +160,16 @@ func (d *Deduper) sweepBatches(ctx context.Context, o SweepOptions) (total Sweep
 // dueSpans are the next spans of a sweep: one, or one for each shard.
 type dueSpans struct {
 	spans []table.Span
-	// last is true when nothing is due behind them.
+	// last is true if nothing is due behind the spans.
 	last bool
-	// size is how many records to look for, after is behind which.
+	// size is the number of records to find behind after.
 	size  int
 	after pgtype.Timestamptz
-	// end is the latest of the spans that were found last.
+	// end is the latest end of the spans that were found last.
 	end pgtype.Timestamptz
 }
 
-// find finds spans, unless there are some left.
+// find finds the next spans if there are none left.
 func (s *dueSpans) find(ctx context.Context, t *table.Table, conn *pgx.Conn) (err error) {
 	if len(s.spans) > 0 {
 		return nil
@@ -188,18 +184,18 @@ func (s *dueSpans) find(ctx context.Context, t *table.Table, conn *pgx.Conn) (er
 	return err
 }
 
-// next leaves the first span behind.
+// next removes the first span.
 func (s *dueSpans) next() {
 	if s.spans = s.spans[1:]; len(s.spans) == 0 {
 		s.after = s.end
 	}
 }
 
-// ended reports whether nothing more is due.
+// ended reports whether nothing else is due.
 func (s *dueSpans) ended() bool { return s.last && len(s.spans) == 0 }
 
-// sweepBatch drops all records of the next span. The span is found outside the transaction:
-// it holds nothing.
+// sweepBatch drops all records of the next span. It finds the span outside the transaction, without
+// holding locks.
 func (d *Deduper) sweepBatch(ctx context.Context, o SweepOptions, due *dueSpans) (batch SweepResult, err error) {
 	conn, err := d.acquire(ctx)
 	if err != nil {
@@ -227,8 +223,8 @@ func (d *Deduper) sweepBatch(ctx context.Context, o SweepOptions, due *dueSpans)
 	return batch, err
 }
 
-// dropHeld drops exactly the records that it holds and has shown to Archive, whatever Archive does to
-// what it is shown.
+// dropHeld drops exactly the records that it locked and passed to Archive, even if Archive changes
+// the slice.
 func (d *Deduper) dropHeld(ctx context.Context, tx pgx.Tx, span table.Span, o SweepOptions, batch *SweepResult) error {
 	t := d.table()
 	if err := t.BeginSweep(ctx, tx, o.Archive != nil); err != nil {
@@ -251,9 +247,9 @@ func (d *Deduper) dropHeld(ctx context.Context, tx pgx.Tx, span table.Span, o Sw
 	return err
 }
 
-// archive runs the hook as an effect runs: on a guarded transaction, which it must not end.
+// archive runs the hook on a guarded transaction, like an effect.
 func archive(ctx context.Context, tx pgx.Tx, o SweepOptions, records []SweptRecord) error {
-	var started int64 // a number, which every session's settings leave readable
+	var started int64 // a number, whose text no session's settings change
 	if err := tx.QueryRow(ctx, "SELECT (extract(epoch FROM pg_catalog.now()) * 1000000)::bigint").Scan(&started); err != nil {
 		return err
 	}

@@ -6,20 +6,19 @@ import (
 	"time"
 )
 
-// SweeperOptions configure [NewSweeper]. Nil and zero mean the defaults.
+// SweeperOptions configure [NewSweeper]. Nil and zero fields mean the defaults.
 type SweeperOptions struct {
-	// Interval is the time between two sweeps, drawn evenly from the upper half
-	// of it each time, so that instances do not sweep in step. Default 1
-	// minute, at least 1 ms.
+	// Interval is the time between two sweeps. Each pause is random between half of it and all of
+	// it, so that instances do not sweep in step. Default 1 minute, at least 1 ms.
 	Interval time.Duration
 	// Sweep are the options of each sweep.
 	Sweep SweepOptions
-	// RecordStats has the Sweeper write to the table tool_dedup_stat, before each sweep and
-	// when its context ends, what [Deduper.Stats] has counted since the last time: one row
-	// for each tool and outcome that had calls. It adds up the rows of all processes that are
-	// older than an hour by quarters of an hour, and deletes those that are older than 14
-	// days. Calls do not wait for it. What cannot be written is kept for the next time, and
-	// SweptData.StatsErr says why. Default false.
+	// RecordStats makes the Sweeper write the counts of [Deduper.Stats] to the table
+	// tool_dedup_stat, before each sweep and when its context ends: one row for each tool and
+	// outcome with calls since the last write. It merges rows of all processes that are older than
+	// an hour by quarters of an hour, and deletes rows that are older than 14 days. Calls do not
+	// wait for it. Counts that cannot be written are kept for the next time, and SweptData.StatsErr
+	// has the error. Default false.
 	RecordStats bool
 }
 
@@ -49,10 +48,10 @@ func NewSweeper(d *Deduper, opts *SweeperOptions) (*Sweeper, error) {
 	return s, nil
 }
 
-// Run sweeps at once and then on the interval until ctx ends, and returns its
-// error. A sweep that fails does not end it: the tracer is called, and the next
-// one tries again. With RecordStats it takes up to 3 seconds more to write the last
-// counts, so end it after the calls. One Run at a time.
+// Run sweeps at once and then on the interval until ctx ends, and returns ctx's error. A failed
+// sweep does not end Run: the tracer gets its error, and the next sweep tries again. With
+// RecordStats, Run takes up to 3 seconds longer to write the last counts, so cancel ctx after the
+// calls have ended. Do not run a Sweeper twice at a time.
 func (s *Sweeper) Run(ctx context.Context) error {
 	for {
 		_, _ = s.d.sweep(ctx, s.opts.Sweep, s.record(ctx, recordTimeout)) // reported to the tracer
@@ -71,15 +70,15 @@ func (s *Sweeper) record(ctx context.Context, timeout time.Duration) error {
 }
 
 const (
-	// recordTimeout bounds one writing of counts.
+	// recordTimeout bounds one write of counts.
 	recordTimeout = 5 * time.Second
-	// lastRecordTimeout bounds that at the end of a Sweeper, which shutting down waits for.
+	// lastRecordTimeout bounds the last write of a Sweeper, because shutting down waits for it.
 	lastRecordTimeout = 3 * time.Second
 )
 
 // recordStats writes the calls counted since the last time, merges some older rows and deletes some
-// of the oldest. Counts that cannot be written are kept for the next time. It does nothing if another
-// Sweeper of the Deduper is writing.
+// of the oldest. Counts that cannot be written are kept for the next time. It does nothing if
+// another Sweeper of the Deduper is writing.
 func (d *Deduper) recordStats(ctx context.Context, timeout time.Duration) error {
 	r := &d.stats.record
 	if !r.mu.TryLock() {

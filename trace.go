@@ -8,36 +8,34 @@ import (
 	"time"
 )
 
-// Tracer is called when something happens to calls, in the manner of pgx's tracers. Its methods
-// are called on the goroutine of the call, outside any transaction of the library's but
-// where an event says otherwise. They must not block. Their panics are logged by [slog.Default], and change no answer. A tracer that embeds MultiTracer() has the
-// methods that it does not need.
+// Tracer is called on events of calls, in the manner of pgx's tracers. The library calls its
+// methods on the goroutine of the call, and outside its transactions unless an event's
+// documentation tells otherwise. They must not block. Their panics are logged by [slog.Default] and
+// change no answer. A tracer that embeds MultiTracer() implements only the methods that it needs.
 type Tracer interface {
 	// TraceCallStart is called when a call of any function begins, before it is checked. The
-	// context that it returns is the call's from then on: it reaches the effect and its
-	// statements, and so pgx's own tracers. Calls of DoBatch that share statements send
-	// them with the context that their function was given. A DoBatch that cannot begin
-	// makes no calls.
+	// returned context becomes the call's: it reaches the effect and its statements, and so pgx's
+	// own tracers. Calls of a DoBatch that share statements send them with the context of DoBatch.
+	// A DoBatch that cannot begin makes no calls.
 	TraceCallStart(ctx context.Context, call CallData) context.Context
 
-	// TraceCallEnd is called once for every call that began, with the context that
-	// TraceCallStart returned, when its answer is certain; also when its effect panics. In
-	// DoTx that is before the caller commits.
+	// TraceCallEnd is called once for every call that began, with the context that TraceCallStart
+	// returned, when the answer is certain, and also when the effect panics. In DoTx that is before
+	// the caller commits.
 	TraceCallEnd(ctx context.Context, data CallEndData)
 
-	// TraceEvent is called with the context of what happens beside the start and the end of
-	// calls. A switch on the event's type says what that is.
+	// TraceEvent is called on every other event. Use a type switch on event.
 	TraceEvent(ctx context.Context, event Event)
 }
 
-// MultiTracer returns a tracer that passes every call and event on to all of tracers, in order.
-// It passes over those that are nil.
+// MultiTracer returns a tracer that passes every call and event to all tracers in order. It skips
+// nil.
 func MultiTracer(tracers ...Tracer) Tracer {
 	return multiTracer(slices.DeleteFunc(slices.Clone(tracers), func(t Tracer) bool { return t == nil }))
 }
 
-// guardTracer returns a tracer that logs the panics of t and goes on: what a tracer does with an
-// event must not take the place of an answer.
+// guardTracer returns a tracer that logs the panics of t and continues, because a tracer must not
+// change an answer.
 func guardTracer(t Tracer) Tracer {
 	if _, guarded := t.(guardedTracer); guarded || t == nil {
 		return t
@@ -91,20 +89,17 @@ func (m multiTracer) TraceEvent(ctx context.Context, event Event) {
 	}
 }
 
-// CallData says which call an event is about. Arguments and results are never
-// part of an event.
+// CallData identifies the call of an event. Events never contain arguments or results.
 type CallData struct {
-	// Func is the function that was called: "Do", "DoTx", "DoStatement", "DoBatch"
-	// or "Reset".
+	// Func is the called function: "Do", "DoTx", "DoStatement", "DoBatch", "Reset" or "Resolve".
 	Func string
-	// Scope and Tool are as the caller gave them, also those of an invalid call.
+	// Scope and Tool are the names that the caller gave, even if they are invalid.
 	Scope, Tool string
-	// Key is the key in the clear. It may name a person or an order: log
-	// KeyHash instead.
+	// Key is the key in the clear. It may contain personal data: log KeyHash instead.
 	Key string
 	// KeyHash is [KeyHash] of Key.
 	KeyHash string
-	// Attrs are those of the caller's context; see [WithAttrs].
+	// Attrs are the attributes of the caller's context; see [WithAttrs].
 	Attrs []slog.Attr
 }
 
@@ -112,24 +107,24 @@ type CallData struct {
 type CallEndData struct {
 	CallData
 	Outcome Outcome
-	// Err is what the caller gets, nil where the outcome is executed, replayed, or
+	// Err is the error that the caller gets. It is nil if the outcome is executed, replayed, or
 	// recovered with a result.
 	Err error
 	// Attempts is as in Result.
 	Attempts int
-	// Duration is the time from TraceCallStart to here, and Waited the part of it that was
-	// spent waiting for a twin, as Result.Waited has it.
+	// Duration is the time from TraceCallStart to TraceCallEnd. Waited is the part of it that the
+	// call waited for a twin, as in Result.Waited.
 	Duration, Waited time.Duration
-	// CreatedAt is when the record was written that answers the call, by the database's
-	// clock, and zero where there is none. Age is the time since then; 0 for an effect that
-	// has just been executed, and for a twin that waited for it in the same process.
+	// CreatedAt is the time at which the answering record was written, by the database's clock;
+	// zero without a record. Age is the time since then. It is 0 for an effect that this call
+	// executed, and for a call that followed the executing one in the same process.
 	CreatedAt time.Time
 	Age       time.Duration
 	// ResultBytes is the size of the recorded JSON text.
 	ResultBytes int
 }
 
-// Outcome is how a call ended. Its text may be the value of a metric's label.
+// Outcome is the result of a call by kind. Its text is a valid label of a metric.
 type Outcome string
 
 const (
@@ -151,22 +146,21 @@ const (
 	OutcomeError           Outcome = "error"            // the effect's own error, a panic, or a fault of the database that is not transient
 )
 
-// Event is something that happened: a [WaitStartData], [RetriedData], [BatchData],
-// [ResetData] or [SweptData]. Other packages of the library have events of their own, which
-// embed a [CallData].
+// Event is a [WaitStartData], [RetriedData], [BatchData], [ResetData] or [SweptData], or an event
+// of another package of the library, which embeds a [CallData].
 type Event interface {
-	// about is the call. Its KeyHash is empty where the event is about several calls, or none.
+	// about returns the call. Its KeyHash is empty if the event belongs to several calls, or to
+	// none.
 	about() CallData
 }
 
 func (c CallData) about() CallData { return c }
 
-// WaitStartData is the event of a call that begins to wait for a twin. There is one for a
-// twin in this process, and one for a twin in another. CallEndData.Waited has how long it was.
+// WaitStartData is the event of a call that begins to wait for a twin. It occurs once for twins in
+// this process and once for twins in other processes. CallEndData.Waited has the total time.
 type WaitStartData struct {
 	CallData
-	// InProcess is true when the twin runs in this process, so that waiting costs
-	// no look-ups.
+	// InProcess is true if the twin runs in this process. Waiting for it takes no look-ups.
 	InProcess bool
 }
 
@@ -176,20 +170,20 @@ type RetriedData struct {
 	// Attempt is the number of the attempt that met Err, from 1.
 	Attempt int
 	Err     error
-	// Unknown is true when the answer to a COMMIT was lost.
+	// Unknown is true if the answer to a COMMIT was lost.
 	Unknown bool
 	// Delay is the pause before the next attempt.
 	Delay time.Duration
 }
 
-// BatchData counts the calls of a batch that have come to an end. It is the event of a DoBatch that
-// has ended with answers. Of its CallData, Scope and Tool are those of all its calls, each empty
-// where they differ. Key and KeyHash are empty.
+// BatchData counts the ended calls of a batch. It is the event of a DoBatch that ended with
+// answers. Scope and Tool of its CallData are empty if the calls differ in them. Key and KeyHash
+// are empty.
 type BatchData struct {
 	CallData
-	// Calls is all of them: those that ran their effect, those that were response
-	// from a record, and those that got an error. A refusal counts as an error
-	// and as what it was besides.
+	// Calls is the number of ended calls. Executed counts calls that ran their effect, Replayed
+	// calls that a record answered, and Failed calls that got an error. A refusal counts as failed,
+	// and also as executed or replayed.
 	Calls, Executed, Replayed, Failed int64
 	// Duration is the time since the batch began.
 	Duration time.Duration
@@ -198,13 +192,13 @@ type BatchData struct {
 // ResetData is the event of a record that an operator freed or resolved.
 type ResetData struct {
 	CallData
-	// Reason and Actor are what the operator gave.
+	// Reason and Actor are the fields of ResetOptions.
 	Reason, Actor string
-	// Freed is true if [Deduper.Reset] freed a record, and Resolved if [Deduper.Resolve] gave one
-	// its result. Both are false if there was no such record.
+	// Freed is true if [Deduper.Reset] freed a record. Resolved is true if [Deduper.Resolve]
+	// recorded a result. Both are false if there was no record.
 	Freed, Resolved bool
-	// Audited is true when tool_dedup_audit has a line of it. It is false where nothing was
-	// changed, and where the table is missing.
+	// Audited is true if tool_dedup_audit has a line of it. It is false if nothing was changed, or
+	// if the table is missing.
 	Audited bool
 }
 
@@ -214,36 +208,36 @@ type SweptData struct {
 	Duration time.Duration
 	// Err is the error that ended the sweep, if one did.
 	Err error
-	// StatsErr is why a Sweeper with RecordStats could not write its counts before the sweep.
+	// StatsErr is the error with which a Sweeper with RecordStats failed to write its counts before
+	// the sweep.
 	StatsErr error
 }
 
 func (SweptData) about() CallData { return CallData{} }
 
-// SweepResult says what a sweep did.
+// SweepResult counts the work of a sweep.
 type SweepResult struct {
-	// Expired counts records that lost their result and became tombstones,
-	// Forgotten those that were deleted.
+	// Expired counts records that lost their result and became tombstones. Forgotten counts deleted
+	// records.
 	Expired, Forgotten int64
-	// Batches counts transactions that found something to do.
+	// Batches counts transactions with due records.
 	Batches int
-	// Skipped is true when another instance was sweeping, so that this one
-	// stopped.
+	// Skipped is true if the sweep stopped because another instance was sweeping.
 	Skipped bool
 }
 
 type attrsKey struct{}
 
-// WithAttrs returns a context whose calls have these attributes in every event that tracers
-// are told: that of [NewSlogTracer] writes them on each line, and oteldedup on each span. They say who
-// calls, such as the agent and the conversation. Those of ctx are kept, but for ones of the
-// same key, which are replaced.
+// WithAttrs returns a context whose calls have these attributes in every event of a tracer:
+// [NewSlogTracer] writes them on each line, and oteldedup on each span. They identify the caller,
+// such as the agent and the conversation. The attributes of ctx are kept, except that a new one
+// replaces an old one of the same key.
 //
-// They are no part of a call's identity or arguments, and are not stored: a replay has those
-// of its own caller, and what is done later in another process has none. They are no labels of
-// metrics. Calls of one DoBatch share those of its context.
+// The attributes do not belong to a call's identity or arguments, and are not stored. A replay has
+// the attributes of its own caller, and work that another process does later has none. Metrics do
+// not get them as labels. Calls of one DoBatch share the attributes of its context.
 //
-// Package tool sets "session" and "turn" for every call that comes with a session.
+// Package tool sets "session" and "turn" for every call with a session.
 func WithAttrs(ctx context.Context, attrs ...slog.Attr) context.Context {
 	all := slices.DeleteFunc(slices.Clone(AttrsOf(ctx)), func(old slog.Attr) bool {
 		return slices.ContainsFunc(attrs, func(a slog.Attr) bool { return a.Key == old.Key })
@@ -251,8 +245,7 @@ func WithAttrs(ctx context.Context, attrs ...slog.Attr) context.Context {
 	return context.WithValue(ctx, attrsKey{}, append(all, attrs...))
 }
 
-// AttrsOf returns the attributes that [WithAttrs] has given ctx, nil where there are none. The
-// slice must not be changed.
+// AttrsOf returns the attributes of ctx, or nil. The caller must not change the slice.
 func AttrsOf(ctx context.Context) []slog.Attr {
 	attrs, _ := ctx.Value(attrsKey{}).([]slog.Attr)
 	return attrs

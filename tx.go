@@ -13,21 +13,21 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// attempt is one try of a call: look the identity up, run the effect, write the record. It happens
-// in a bracket: a transaction of the library's own, or a savepoint in the caller's.
+// attempt is one try of a call: look the identity up, run the effect, write the record. It runs in
+// a bracket: the library's own transaction, or a savepoint in the caller's.
 type attempt struct {
 	c     *call
 	table *table.Table
 	on    *wire.Conn
 	// tx is the effect's transaction, before it is guarded.
 	tx pgx.Tx
-	// started is now() in the transaction. It names the transaction: the record is only written in
-	// one with the same now().
+	// started is now() in the transaction. It identifies the transaction: the record is only
+	// written in one with the same now().
 	started time.Time
 	// limit bounds how long the record's statement waits for a twin that does not hold the
 	// identity's lock; 0 is as long as the session allows.
 	limit time.Duration
-	// inOwnTx is true in a transaction of the library's own, which run may repeat.
+	// inOwnTx is true in the library's own transaction, which run may repeat.
 	inOwnTx bool
 	// failure is set if the attempt fails after the look-up.
 	failure failure
@@ -35,24 +35,24 @@ type attempt struct {
 	free bool
 }
 
-// bracket is what an attempt happens in: ownTx, or savepoint in dotx.go.
+// bracket is the transaction scope of an attempt: ownTx, or savepoint in dotx.go.
 type bracket interface {
-	// open begins it, takes the lock or the claim, and looks the identity up.
+	// open begins the bracket, takes the lock or the claim, and looks the identity up.
 	open(ctx context.Context) error
-	// end sends what is queued, the record's statement, and ends the bracket in the same trip.
+	// end sends the queued statement of the record and ends the bracket in the same trip.
 	end(ctx context.Context, p *wire.Pipeline) verdict
-	// mend reacts to an error after which the connection's prepared statements cannot be used.
+	// mend discards the connection's prepared statements if err makes them unusable.
 	mend(ctx context.Context, err error)
 	// free returns the connection if it is outside any transaction, else nil.
 	free(ctx context.Context) *wire.Conn
 	// look rolls back and looks for a record in a statement that sees everything committed. With
-	// claim it also finds a twin that has the row but not the lock.
+	// claim it also finds a twin that holds the row but not the lock.
 	look(ctx context.Context, claim bool) error
-	// close leaves nothing of the bracket behind, unless it has ended, and returns the final verdict.
+	// close removes what is left of the bracket, unless it ended, and returns the final verdict.
 	close(ctx context.Context, v verdict) verdict
 }
 
-// make makes the attempt and explains a failure.
+// make runs the attempt and explains a failure.
 func (a *attempt) make(ctx context.Context, b bracket) (v verdict) {
 	c := a.c
 	returned := false
@@ -85,7 +85,7 @@ func (a *attempt) make(ctx context.Context, b bracket) (v verdict) {
 	return b.close(ctx, v)
 }
 
-// opened reports whether the effect may run, and if not, what the look-up has decided.
+// opened reports whether the effect may run. If not, reason is the verdict of the look-up.
 func (c *call) opened() (reason verdict, mayRun bool) {
 	switch s := &c.seen; {
 	case s.Found:
@@ -103,8 +103,7 @@ func (c *call) opened() (reason verdict, mayRun bool) {
 	return verdict{}, true
 }
 
-// perform runs the effect, unless it was a statement that rode with the look-up, and writes the
-// record.
+// perform runs the effect, unless its statement rode with the look-up, and writes the record.
 func (a *attempt) perform(ctx context.Context, b bracket) verdict {
 	c := a.c
 	text, err := a.rodeOrRun(ctx, b)
@@ -123,8 +122,8 @@ func (a *attempt) perform(ctx context.Context, b bracket) verdict {
 	return b.end(ctx, p)
 }
 
-// rodeOrRun returns the text to record: that of the statement that rode with the look-up, or of the
-// effect, which it runs.
+// rodeOrRun returns the text to record. The statement that rode with the look-up has returned it,
+// or the effect returns it now.
 func (a *attempt) rodeOrRun(ctx context.Context, b bracket) (text string, err error) {
 	own, ok := b.(*ownTx)
 	if !ok || own.rider == nil {
@@ -140,8 +139,8 @@ func (a *attempt) rodeOrRun(ctx context.Context, b bracket) (text string, err er
 }
 
 // runEffect runs the effect on a guarded transaction and returns the text to record. Then it checks
-// the transaction's state. A panic has no error to carry that state, so the call keeps it. A refusal
-// or a broken record has its text already, and no effect.
+// the transaction's state. A panic carries no state, so runEffect keeps it in the call. A refusal
+// or a broken record has its text and runs no effect.
 func (a *attempt) runEffect(ctx context.Context) (text string, err error) {
 	c := a.c
 	if c.written.Outcome != table.Done {
@@ -160,12 +159,12 @@ func (a *attempt) runEffect(ctx context.Context) (text string, err error) {
 	return text, inner.Verdict(ctx, a.started, err)
 }
 
-// owner names the call and its database to calls inside its effect.
+// owner identifies the call and its database to calls inside its effect.
 func (c *request) owner(on *wire.Conn) guard.Owner {
 	return guard.Owner{Database: on.Home(), Schema: c.d.opts.Schema, Scope: c.Scope, Tool: c.Tool, Key: c.Key}
 }
 
-// sendCommit sends a pipeline that ends with COMMIT. read reads the answers before that.
+// sendCommit sends a pipeline that ends with COMMIT. read reads the answers before COMMIT.
 func (d *Deduper) sendCommit(ctx context.Context, conn *pgx.Conn, p *wire.Pipeline, read func()) (wire.Outcome, error) {
 	wire.LimitIO(conn, d.opts.CommitTimeout)
 	defer wire.UnlimitIO(conn)
@@ -174,8 +173,8 @@ func (d *Deduper) sendCommit(ctx context.Context, conn *pgx.Conn, p *wire.Pipeli
 	return p.Commit(conn.PgConn())
 }
 
-// readRecord reads the answer to the record's statement. It returns the stage to which an error
-// belongs that the rest of the pipeline brings.
+// readRecord reads the answer to the record's statement. It returns the stage of an error that the
+// rest of the pipeline returns.
 func (a *attempt) readRecord(p *wire.Pipeline) stage {
 	sent := p.SentAt
 	table.ReadRecord(p, &a.c.Entry, &a.c.written)
@@ -186,9 +185,9 @@ func (a *attempt) readRecord(p *wire.Pipeline) stage {
 	return atRecord
 }
 
-// recordLimit bounds how long writing the record waits for a twin that does not hold the identity's
-// lock: what is left of MaxWait, at least RowTimeout and at most half of CommitTimeout. 0 is no
-// limit, if there is no MaxWait.
+// recordLimit bounds how long the record's statement waits for a twin that does not hold the
+// identity's lock. It is the rest of MaxWait, at least RowTimeout and at most half of
+// CommitTimeout. Without a MaxWait it is 0, which sets no limit.
 func (c *call) recordLimit() time.Duration {
 	if c.maxWait == 0 {
 		return 0
@@ -196,10 +195,10 @@ func (c *call) recordLimit() time.Duration {
 	return min(max(c.maxWait-c.waits.all, table.RowTimeout), c.d.opts.CommitTimeout/2)
 }
 
-// ownTx is a transaction of the library's own.
+// ownTx is a transaction of the library.
 type ownTx struct {
 	*attempt
-	pooled *pgxpool.Conn // nil if the connection is somebody else's, or was given back
+	pooled *pgxpool.Conn // nil if another function owns the connection, or if it was released
 	rider  *table.Rider  // the statement that rode with open, nil if none did
 }
 
@@ -247,7 +246,7 @@ func (b *ownTx) end(ctx context.Context, p *wire.Pipeline) verdict {
 
 func (b *ownTx) mend(ctx context.Context, err error) { wire.DropUnusable(ctx, b.on.Conn(), err) }
 
-// free rolls back. A connection that is lost goes back to the pool, which makes another one.
+// free rolls back. It releases a lost connection to the pool, which makes a new one.
 func (b *ownTx) free(ctx context.Context) *wire.Conn {
 	wire.Rollback(ctx, b.on.Conn())
 	if !b.on.Conn().IsClosed() {

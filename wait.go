@@ -17,8 +17,8 @@ import (
 //
 // A follower takes the leader's record only if the leader read or wrote it after the follower
 // began. Otherwise a Reset between the two could be missed: the follower would get a deleted
-// answer. If the leader used up its attempts, its followers make attempts of their own at once:
-// one after the other they would wait for the same outage.
+// answer. If the leader used up its attempts, its followers make attempts at once: one after the
+// other they would wait for the same outage.
 func (c *call) do(ctx context.Context) error {
 	for c.rec == nil {
 		if ctx.Err() != nil {
@@ -60,7 +60,7 @@ func (c *call) lead(ctx context.Context) error {
 	return err
 }
 
-// wait waits until no twin in another process is in flight, and returns what follows from that.
+// wait waits until no twin in another process is in flight, and returns the next verdict.
 func (c *call) wait(ctx context.Context, v verdict) verdict {
 	if c.last.failure.at == atOpen {
 		c.attempts-- // it was only a look, which does not count as an attempt
@@ -119,7 +119,7 @@ type waits struct {
 // spent reports whether MaxWait is used up.
 func (c *call) spent() bool { return c.maxWait > 0 && c.waits.all >= c.maxWait }
 
-// sleepUntil waits for done, for limit (0 is no limit), for MaxWait or for the context, whichever
+// sleepUntil waits for done, for limit (0 sets none), for MaxWait or for the context, whichever
 // comes first. It returns ErrInFlight if MaxWait was used up before, and the context's error if the
 // context ends.
 func (c *call) sleepUntil(ctx context.Context, done <-chan struct{}, limit time.Duration) error {

@@ -83,8 +83,8 @@ func waited(max, before time.Duration) *call {
 	return c
 }
 
-// TestNextPause: pauses grow from 2 ms to 50 ms by a quarter each, and no wait is
-// shorter than half of its pause or longer than it.
+// TestNextPause: pauses grow from 2 ms to 50 ms by a quarter each, and no wait is shorter than half
+// of its pause or longer than it.
 func TestNextPause(t *testing.T) {
 	t.Parallel()
 
