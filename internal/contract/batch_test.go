@@ -266,7 +266,7 @@ func TestBatchWithARecordOfALaterVersion(t *testing.T) {
 			f.exec(t, `UPDATE tool_dedup SET outcome = 'later' WHERE key = $1`, calls[1].Call.Key)
 			for out := range dedup.DoBatch[ticket](ctx, f.d, slices.Values(calls), nil) {
 				if out.Index == 1 {
-					require.ErrorContains(t, out.Err, "which this version of the library has not written")
+					require.ErrorContains(t, out.Err, "another version of the library wrote it")
 				} else {
 					require.NoError(t, out.Err)
 					require.True(t, out.Result.Replayed)

@@ -209,7 +209,7 @@ func (s *Seen) check(err error) error {
 		return err
 	}
 	if err == nil && (s.Found || s.Forgotten) {
-		return fmt.Errorf("dedup: a record has outcome %q, which this version of the library has not written", s.Record.Outcome)
+		return fmt.Errorf("dedup: a record has outcome %q; another version of the library wrote it", s.Record.Outcome)
 	}
 	return err
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// The library reads no timestamptz and no bytea. pgx reads those as text in some modes, and how the
-// text is written depends on the session's DateStyle and bytea_output. Its statements return
-// microseconds of Unix time and hex digits in their place, and these read them.
+// The library's statements return microseconds of Unix time and hex digits instead of timestamptz
+// and bytea. In some modes pgx reads these types as text, whose form depends on the session's
+// DateStyle and bytea_output.
 
-// Times is a destination of pgx for microseconds of Unix time.
+// Times returns a destination for pgx that reads microseconds of Unix time.
 func Times(t *time.Time) pgtype.Int64Scanner { return (*micros)(t) }
 
-// MaybeTimes is Times for a column that may be NULL, which makes *t nil.
+// MaybeTimes is Times for a column that may be NULL, which sets *t to nil.
 func MaybeTimes(t **time.Time) pgtype.Int64Scanner { return maybeMicros{t} }
 
-// Digits is a destination of pgx for the hex digits of a bytea; NULL is nil.
+// Digits returns a destination for pgx that reads the hex digits of a bytea. NULL is nil.
 func Digits(b *[]byte) pgtype.TextScanner { return (*digits)(b) }
 
 type micros time.Time
@@ -65,7 +65,7 @@ func (d *digits) scan(text []byte) (err error) {
 	return err
 }
 
-// sum reads a bytea of 32 bytes.
+// sum decodes the hex digits of 32 bytes.
 type sum [32]byte
 
 // ScanText implements [pgtype.TextScanner].
@@ -73,7 +73,7 @@ func (s *sum) ScanText(v pgtype.Text) error { return s.scan([]byte(v.String)) }
 
 func (s *sum) scan(text []byte) error {
 	if len(text) != hex.EncodedLen(len(s)) {
-		return fmt.Errorf("a fingerprint of %d hex digits, which this version of the library has not written", len(text))
+		return fmt.Errorf("a fingerprint has %d hex digits; another version of the library wrote it", len(text))
 	}
 	_, err := hex.Decode(s[:], text)
 	return err

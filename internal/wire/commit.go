@@ -10,16 +10,16 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// ShieldCommit keeps pgx from cancelling what is sent on conn until lift is called: a COMMIT, or a
-// statement that is a transaction of its own.
+// ShieldCommit keeps pgx from sending cancel requests for conn until lift is called. Use it for a
+// COMMIT, and for a statement that commits by autocommit.
 //
 // pgx answers a read that fails or times out with a CancelRequest. If the server gets one while a
-// COMMIT waits for a synchronous standby, it ends the wait and shows a commit that no standby has. A
-// call that then reads the record believes it, and a failover loses it (measured). pgx cannot be
-// told to send none. So its secret is blanked in place: the server logs a wrong key and goes on
-// waiting.
+// COMMIT waits for a synchronous standby, it ends the wait and shows a commit that no standby has.
+// A call that then reads the record returns its answer, and a failover loses the record (measured).
+// pgx has no option against it. So ShieldCommit blanks its secret key in place: the server logs a
+// wrong key and continues to wait.
 //
-// If the connection is closed the secret stays blank: a goroutine of pgx may be reading it.
+// If the connection is closed, the secret stays blank: a goroutine of pgx may be reading it.
 func ShieldCommit(conn *pgx.Conn) (lift func()) {
 	c := On(conn)
 	c.shield()
@@ -42,8 +42,8 @@ func (c *Conn) unshield() {
 	}
 }
 
-// CommitTx commits tx, a transaction of conn, and returns what has become of it. It waits for limit,
-// past the end of ctx: cancelling a COMMIT would turn its outcome into a guess.
+// CommitTx commits tx, a transaction of conn, and returns the outcome. It waits for up to limit
+// after the end of ctx, because a cancelled COMMIT has an unknown outcome.
 func CommitTx(ctx context.Context, conn *pgx.Conn, tx pgx.Tx, limit time.Duration) (Outcome, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
@@ -51,7 +51,7 @@ func CommitTx(ctx context.Context, conn *pgx.Conn, tx pgx.Tx, limit time.Duratio
 	switch err := tx.Commit(ctx); {
 	case err == nil:
 		return Committed, nil
-	case errors.Is(err, pgx.ErrTxClosed): // it was ended before
+	case errors.Is(err, pgx.ErrTxClosed): // it ended before
 		return Unknown, err
 	case errors.Is(err, pgx.ErrTxCommitRollback):
 		return NotCommitted, err
@@ -60,7 +60,7 @@ func CommitTx(ctx context.Context, conn *pgx.Conn, tx pgx.Tx, limit time.Duratio
 	}
 }
 
-// InTx is [pgx.BeginTxFunc] with CommitTx: the end of ctx ends do, and not the COMMIT.
+// InTx is [pgx.BeginTxFunc] with CommitTx: the end of ctx interrupts do but not the COMMIT.
 func InTx(ctx context.Context, conn *pgx.Conn, opts pgx.TxOptions, limit time.Duration, do func(pgx.Tx) error) error {
 	tx, err := conn.BeginTx(ctx, opts)
 	if err != nil {

@@ -16,8 +16,9 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// TestShieldCommit: the cancel requests that pgx sends for a shielded connection have a blank secret,
-// and do not end what it waits for. If a release of pgx keeps a copy of the secret, this fails.
+// TestShieldCommit: the cancel requests that pgx sends for a shielded connection have a blank
+// secret, and do not end what it waits for. If a release of pgx keeps a copy of the secret, this
+// fails.
 func TestShieldCommit(t *testing.T) {
 	t.Parallel()
 	db := pgtest.NewEmpty(t)

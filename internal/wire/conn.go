@@ -1,7 +1,7 @@
-// Package wire sends the library's own statements: several in one round trip, prepared
-// where the connection prepares, in all of pgx's modes. It reads from a connection what
-// is known of a COMMIT, and from an error what a fresh transaction may expect. It knows
-// pgx and the protocol, and neither tool_dedup nor calls.
+// Package wire sends the library's own statements: several in one round trip, prepared if the
+// connection prepares, in all of pgx's modes. It determines the outcome of a COMMIT from the
+// connection, and whether a fresh transaction may avoid an error. It depends on pgx and the
+// protocol, but not on tool_dedup or calls.
 package wire
 
 import (
@@ -17,30 +17,30 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Conn is where the library's own statements travel: a connection of the pool, or that of a
+// Conn sends the library's own statements on a connection of the pool, or on the connection of a
 // caller's transaction.
 //
-// They are written with pgconn, because pgx.Batch costs some thirty allocations a statement
-// (measured: 100 of the 166 of a first call). Two kinds of connections are left to pgx's
-// batches: those in simple_protocol, whose quoting of parameters is pgx's own, and those with a
-// tracer, which would not see the statements otherwise.
+// It writes them with pgconn, because pgx.Batch makes some thirty allocations a statement
+// (measured: 100 of the 166 of a first call). It uses pgx's batches on two kinds of connections: in
+// simple_protocol, whose quoting of parameters belongs to pgx, and with a tracer, which would miss
+// the statements otherwise.
 type Conn struct {
 	pgx *pgx.Conn
-	tx  pgx.Tx // of pgx, for the effect; nil where pgx's batches make it
-	// prepared are the statements that the server knows by name; nil where
-	// nothing is to be prepared. One that is out of date is nil.
+	tx  pgx.Tx // pgx's transaction for the effect; nil if pgx's batches make it
+	// prepared are the statements that the server has prepared, by name. A statement that is out of
+	// date is nil. The map is nil if the connection does not prepare statements.
 	prepared map[string]*pgconn.StatementDescription
 	viaBatch bool
 	home     string
-	// pipeline is used again and again.
+	// pipeline is reused for every round trip.
 	pipeline Pipeline
-	// undescribed is true when pgx sends arguments without asking what they are to be.
+	// undescribed is true if pgx sends arguments without a description of the parameters.
 	undescribed bool
-	// secret is a copy of the key of cancel requests. ShieldCommit makes it.
+	// secret is a copy of the key for cancel requests. ShieldCommit makes it.
 	secret []byte
 }
 
-// connKey is where a connection's Conn is kept, for as long as it lives.
+// connKey is the key of a Conn in the data of its connection.
 const connKey = "github.com/tooldedup/dedup conn"
 
 // On returns the Conn of a connection.
@@ -65,12 +65,11 @@ func On(conn *pgx.Conn) *Conn {
 	return c
 }
 
-// txOf returns the pgx.Tx of a connection without beginning a transaction, which
-// the library's own pipeline does. pgx makes one for every batch that would begin
-// it, also for this one, which it refuses before anything is sent. It is used
-// for one transaction after the other: only Commit and Rollback would end it, and
-// neither reaches it through the guard. docs/upstream/pgx-tx-of-a-connection.md says what it
-// relies on, and its test holds that.
+// txOf returns a pgx.Tx of a connection without beginning a transaction, which the library's own
+// pipeline does. pgx makes a Tx for every batch that begins with BEGIN, and refuses this batch
+// before it sends anything. The Tx serves one transaction after the other: only Commit and Rollback
+// would end it, and the guard passes neither on. docs/upstream/pgx-tx-of-a-connection.md lists the
+// behaviour of pgx that this needs, and a test there checks it.
 func txOf(conn *pgx.Conn) pgx.Tx {
 	b := &pgx.Batch{}
 	b.BeginTx(pgx.TxOptions{})
@@ -84,12 +83,11 @@ func (unsendable) RewriteQuery(context.Context, *pgx.Conn, string, []any) (strin
 	return "", nil, errors.New("dedup: not to be sent")
 }
 
-// maxPrepared bounds what a server has to remember for a connection: programs may
-// put values into the texts of their statements.
+// maxPrepared bounds the prepared statements of a connection, because programs may put values into
+// the texts of their statements.
 const maxPrepared = 1_000
 
-// Prepare makes the server know queries by name, all that it does not know yet in
-// one round trip.
+// Prepare prepares the queries that the server has not prepared yet, in one round trip.
 func (c *Conn) Prepare(ctx context.Context, queries ...Query) error {
 	if c.prepared == nil {
 		return nil
@@ -126,49 +124,48 @@ func (c *Conn) Prepare(ctx context.Context, queries ...Query) error {
 			known = append(known, sd)
 		}
 	}
-	for i, sd := range known { // also before one that failed: the server keeps them
+	for i, sd := range known { // also those before a failed one: the server keeps them
 		sd.Name, sd.SQL = unknown[i].Name, unknown[i].Text
 		c.prepared[sd.Name] = sd
 	}
 	return cmp.Or(err, p.Close())
 }
 
-// Stale has a statement prepared anew before its next use: the types of its
-// parameters were chosen when it was prepared, and may not fit the tables any more.
+// Stale makes Prepare prepare a statement again: the types of its parameters were chosen when it
+// was prepared, and may not fit the tables any longer.
 func (c *Conn) Stale(q Query) {
 	if c.prepared[q.Name] != nil {
 		c.prepared[q.Name] = nil
 	}
 }
 
-// Renew has all statements prepared anew where an error says that what was prepared is gone or
-// out of date. It is for connections that are not the library's to close.
+// Renew forgets all prepared statements if err means that they are gone or out of date. Use it for
+// a caller's connection, which the library must not close.
 func (c *Conn) Renew(err error) {
 	if unusable(err) {
 		c.Forget()
 	}
 }
 
-// Forget has all statements prepared anew before their next use. Until then they are sent as
-// texts.
+// Forget makes Prepare prepare all statements again. Until then they are sent as texts.
 func (c *Conn) Forget() {
 	for name := range c.prepared {
 		c.prepared[name] = nil
 	}
 }
 
-// Knows reports whether the server has a statement prepared. It is true where nothing is
-// to be prepared.
+// Knows reports whether the server has prepared a statement. It is true if the connection does not
+// prepare statements.
 func (c *Conn) Knows(q Query) bool { return c.prepared == nil || c.prepared[q.Name] != nil }
 
-// Prepared reports whether an earlier attempt has prepared a statement, or may have had pgx
-// describe it.
+// Prepared reports whether an earlier attempt prepared a statement, or may have made pgx describe
+// it.
 func (c *Conn) Prepared(q Query) bool {
 	return c.prepared[q.Name] != nil || c.pgx.Config().DefaultQueryExecMode == pgx.QueryExecModeCacheDescribe
 }
 
-// unusable reports whether an error says that a connection is of no more use: it leads to a
-// server that was demoted, or what was prepared on it is gone or out of date.
+// unusable reports whether an error makes a connection useless: its server was demoted, or its
+// prepared statements are gone or out of date.
 func unusable(err error) bool {
 	var server *pgconn.PgError
 	if !errors.As(err, &server) {
@@ -181,18 +178,17 @@ func unusable(err error) bool {
 	return isStalePlan(server)
 }
 
-// DropUnusable closes a connection that an error says is of no more use, so that the pool
-// makes a new one.
+// DropUnusable closes a connection that an error makes useless, so that the pool makes a new one.
 func DropUnusable(ctx context.Context, conn *pgx.Conn, err error) {
 	if unusable(err) {
 		_ = conn.Close(ctx)
 	}
 }
 
-// CheckSession reports whether a session reads and writes text as pgx takes for
-// granted. With another client_encoding a key is stored as other characters than
-// it is made of, and its next call is a stranger (seen: two effects, no error).
-// The server reports the setting by itself, so that asking costs nothing.
+// CheckSession returns an error if the session's client_encoding is not UTF8, which pgx assumes.
+// With another encoding a key is stored as other characters, and its next call does not find the
+// record (seen: two effects without an error). The server reports the setting unasked, so checking
+// sends nothing.
 func CheckSession(pg *pgconn.PgConn) error {
 	if v := pg.ParameterStatus("client_encoding"); v != "" && v != "UTF8" {
 		return fmt.Errorf("dedup: client_encoding is %s and must be UTF8", v)
@@ -200,26 +196,26 @@ func CheckSession(pg *pgconn.PgConn) error {
 	return nil
 }
 
-// LimitIO bounds what is read from and written to conn. That is what a context
-// with a timeout comes to in the end, without its ten allocations.
+// LimitIO bounds reads and writes of conn. It has the effect of a context with a timeout, without
+// ten allocations.
 func LimitIO(conn *pgx.Conn, limit time.Duration) {
 	_ = conn.PgConn().Conn().SetDeadline(time.Now().Add(limit)) // fails where it is closed
 }
 
-// UnlimitIO takes that limit away. It leaves a closed connection alone: pgx gives it a
-// deadline of its own.
+// UnlimitIO removes that bound. It does not change a closed connection, which has a deadline of
+// pgx.
 func UnlimitIO(conn *pgx.Conn) {
 	if pg := conn.PgConn(); !pg.IsClosed() {
 		_ = pg.Conn().SetDeadline(time.Time{})
 	}
 }
 
-// RollbackTimeout bounds a ROLLBACK, which runs on after the caller's context
-// has ended; a connection that does not answer in time is closed.
+// RollbackTimeout bounds a ROLLBACK, which continues after the caller's context ends. A connection
+// that does not answer in time is closed.
 const RollbackTimeout = 5 * time.Second
 
-// Rollback ends whatever transaction is open on conn. It survives the caller's
-// context, and closes a connection that does not answer.
+// Rollback ends an open transaction of conn, even if the caller's context ended. It closes a
+// connection that does not answer.
 func Rollback(ctx context.Context, conn *pgx.Conn) {
 	pg := conn.PgConn()
 	if pg.IsClosed() || pg.TxStatus() == 'I' && !pg.IsBusy() {
@@ -244,17 +240,16 @@ func (c *Conn) Conn() *pgx.Conn { return c.pgx }
 // PgConn returns pgx's low-level connection.
 func (c *Conn) PgConn() *pgconn.PgConn { return c.pgx.PgConn() }
 
-// Home names the database that the connection was made to.
+// Home names the database of the connection.
 func (c *Conn) Home() string { return c.home }
 
-// HomeOf names the database that a configuration leads to.
+// HomeOf names the database of a configuration.
 func HomeOf(config *pgx.ConnConfig) string {
 	return fmt.Sprintf("%s:%d/%s", config.Host, config.Port, config.Database)
 }
 
-// Query is one SQL text of the library's own and the name that it is
-// prepared under. Equal texts have equal names, so that Dedupers that share a
-// connection share its statements.
+// Query is an SQL text of the library and the name under which it is prepared. Equal texts have
+// equal names, so that Dedupers that share a connection share its statements.
 type Query struct{ Text, Name string }
 
 // NewQuery names a text.
@@ -276,13 +271,13 @@ func Distinct(queries []Query) []Query {
 	return once
 }
 
-// Begin is how a transaction begins.
+// Begin is a BEGIN with its options.
 type Begin struct {
 	Query
 	options pgx.TxOptions
 }
 
-// NewBegin returns the beginning of a transaction at an isolation level.
+// NewBegin returns the BEGIN of a transaction at an isolation level.
 func NewBegin(level pgx.TxIsoLevel) Begin {
 	return Begin{NewQuery("begin isolation level " + string(level)), pgx.TxOptions{IsoLevel: level}}
 }

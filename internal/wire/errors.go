@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// SQLSTATEs that decide something in the library.
+// SQLSTATEs that the library handles.
 const (
 	CodeDivisionByZero        = "22012"
 	CodeInvalidText           = "22P02"
@@ -33,7 +33,7 @@ const (
 	codeConfiguredLimit       = "53400"
 )
 
-// SQLState returns the SQLSTATE of err, "" when no server sent it.
+// SQLState returns the SQLSTATE of err, or "" if no server sent err.
 func SQLState(err error) string {
 	if err == nil {
 		return ""
@@ -45,8 +45,8 @@ func SQLState(err error) string {
 	return ""
 }
 
-// IsTransient reports whether err is a fault of the server or the network that a fresh
-// transaction may not meet.
+// IsTransient reports whether err is a fault of the server or the network that a fresh transaction
+// may avoid.
 func IsTransient(err error) bool {
 	var server *pgconn.PgError
 	if errors.As(err, &server) {
@@ -65,9 +65,9 @@ func transientState(err *pgconn.PgError) bool {
 		return isStalePlan(err)
 	case codeInternal:
 		return isLostNode(err)
-	case codeProtocolViolation: // of PostgreSQL, which names its routine, or of a pooler that lost its server
+	case codeProtocolViolation: // PostgreSQL names its routine; a pooler that lost its server does not
 		return err.Routine == ""
-	case codeConfiguredLimit: // such as temp_file_limit, which the next attempt meets too
+	case codeConfiguredLimit: // such as temp_file_limit, which the next attempt exceeds too
 		return false
 	}
 	switch err.Code[:min(2, len(err.Code))] {
@@ -79,14 +79,15 @@ func transientState(err *pgconn.PgError) bool {
 	return false
 }
 
-// isStalePlan reports whether a cached plan no longer fits after a schema change. The message
-// is translated; the function that raised it is not.
+// isStalePlan reports whether a schema change made a cached plan useless. The message is
+// translated; the name of the routine is not.
 func isStalePlan(err *pgconn.PgError) bool {
 	return err.Code == CodeFeatureNotSupported && err.Routine == "RevalidateCachedQuery"
 }
 
-// isLostNode reports whether a node of Citus has lost another one. Its message is the system's,
-// and the state that of any broken server; the file that raised it is one of Citus alone.
+// isLostNode reports whether a Citus node lost another node. The message comes from the operating
+// system, and the SQLSTATE is that of any internal error, but the source file belongs to Citus
+// alone.
 func isLostNode(err *pgconn.PgError) bool {
 	switch err.File {
 	case "remote_commands.c", "remote_transaction.c", "placement_connection.c", "multi_copy.c":
@@ -95,21 +96,21 @@ func isLostNode(err *pgconn.PgError) bool {
 	return false
 }
 
-// IsReadOnlyTx reports whether a statement was refused because its transaction may not
-// write. A transaction on a standby may not either.
+// IsReadOnlyTx reports whether a statement was refused because its transaction is read-only.
+// Transactions on a standby are, too.
 func IsReadOnlyTx(err error) bool {
 	var server *pgconn.PgError
 	return errors.As(err, &server) && server.Code == CodeReadOnly && server.Routine == "PreventCommandIfReadOnly"
 }
 
-// IsTxTimeout reports whether the server has ended the session because its transaction
-// was idle or took too long.
+// IsTxTimeout reports whether the server ended the session because its transaction was idle or took
+// too long.
 func IsTxTimeout(err error) bool {
 	state := SQLState(err)
 	return state == CodeIdleInTransaction || state == CodeTransactionTimeout
 }
 
-// IsConnLost reports whether err is the end of a connection that no server explained.
+// IsConnLost reports whether a connection ended without an error from the server.
 func IsConnLost(err error) bool {
 	var server *pgconn.PgError
 	if errors.As(err, &server) || IsContextError(err) {
@@ -120,21 +121,19 @@ func IsConnLost(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
-// IsContextError reports whether err comes from some context, not necessarily the call's
-// own.
+// IsContextError reports whether err comes from an ended context, which may not be the call's.
 func IsContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// IsRaised reports whether the server raised err as an ERROR and goes on. FATAL ends the
+// IsRaised reports whether the server raised err as an ERROR and keeps the session. FATAL ends the
 // session.
 func IsRaised(err error) bool {
 	var server *pgconn.PgError
 	if !errors.As(err, &server) {
 		return false
 	}
-	// The first field is never translated; servers before 9.6 and some poolers send
-	// only the other.
+	// The first field is never translated; servers before 9.6 and some poolers send only the other.
 	if server.SeverityUnlocalized != "" {
 		return server.SeverityUnlocalized == "ERROR"
 	}
@@ -148,7 +147,7 @@ func IsUnsent(err error) bool {
 	return ours || pgxs
 }
 
-// unsent is an error of arguments that cannot be sent.
+// unsent is an error of arguments that cannot be encoded.
 type unsent struct{ error }
 
 // Unwrap returns the error.

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestIsRaised: only an error after which the server goes on proves that
-// nothing was committed. The field that is never translated has the word.
+// TestIsRaised: only an error after which the server goes on proves that nothing was committed. The
+// field that is never translated has the word.
 func TestIsRaised(t *testing.T) {
 	t.Parallel()
 
@@ -35,8 +35,8 @@ func TestIsRaised(t *testing.T) {
 	require.False(t, IsUnsent(io.EOF))
 }
 
-// TestIsConnLost: an error that a server sent, or that a context made, says
-// more than that a connection has ended.
+// TestIsConnLost: an error that a server sent, or that a context made, says more than that a
+// connection has ended.
 func TestIsConnLost(t *testing.T) {
 	t.Parallel()
 

@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// LogText is the text of err for logs: without the messages of servers, and what pgx says
-// of arguments that it cannot encode, which quote values. SQLSTATE, routine and constraint
-// take the place of a server's message. It is empty for nil.
+// LogText returns the text of err for logs, without text that may quote values: messages of
+// servers, and pgx's descriptions of arguments that it cannot encode. SQLSTATE, routine and
+// constraint replace a server's message. It is empty for nil.
 func LogText(err error) string {
 	if err == nil {
 		return ""
@@ -23,7 +23,8 @@ func LogText(err error) string {
 	return text
 }
 
-// withoutServerText replaces in text what servers have said in err and what it wraps.
+// withoutServerText replaces the messages of server errors in text. It searches err and the errors
+// that err wraps.
 func withoutServerText(text string, err error) string {
 	switch wrapper := err.(type) {
 	case interface{ Unwrap() []error }:

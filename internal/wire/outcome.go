@@ -7,19 +7,20 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Outcome is what is known of a transaction after its COMMIT was sent.
+// Outcome is the state of a transaction after its COMMIT was sent.
 type Outcome int
 
 const (
 	// Unknown: the transaction may have committed, or may commit yet.
 	Unknown Outcome = iota
-	// Committed: the server said so.
+	// Committed: the server confirmed it.
 	Committed
-	// NotCommitted: it was rolled back, or it is still open and will be rolled back.
+	// NotCommitted: the transaction was rolled back, or is open and will be rolled back.
 	NotCommitted
 )
 
-// Commit reads the answer to COMMIT, which ends a pipeline that SendUncancelled has sent, and closes it.
+// Commit reads the answer to COMMIT at the end of a pipeline that SendUncancelled sent, and closes
+// the pipeline.
 func (p *Pipeline) Commit(pg *pgconn.PgConn) (Outcome, error) {
 	defer p.conn.unshield()
 	tag := p.Exec()
@@ -32,20 +33,20 @@ func (p *Pipeline) Commit(pg *pgconn.PgConn) (Outcome, error) {
 	return outcome, err
 }
 
-// OutcomeOfCommit reads the outcome of a pipeline that ended with COMMIT from the state
-// of the connection after the pipeline was closed. It reads neither the error's text nor
+// OutcomeOfCommit determines the outcome of a pipeline that ended with COMMIT from the state of the
+// connection after the pipeline was closed. It uses neither the error's text nor
 // pgconn.SafeToRetry.
 //
 //   - The pipeline could not be prepared: COMMIT was not sent.
-//   - before is true when err came in place of an answer to a statement before COMMIT.
-//     Where it says that the server ended the session because the transaction was idle
-//     or took too long, COMMIT was not reached. In place of the answer to COMMIT it
-//     says nothing: the server looks at that limit once more after it has committed.
-//   - Closed: the outcome is unknown. Its last status is worthless.
+//   - before is true if err replaced the answer to a statement before COMMIT. If the server ended
+//     the session there, because the transaction was idle or took too long, it did not reach
+//     COMMIT. As the answer to COMMIT, such an error proves nothing: the server checks that limit
+//     again after it committed.
+//   - Closed: the outcome is unknown. The last status is useless.
 //   - Open, in a transaction: the COMMIT was skipped.
-//   - Open, idle: committed if the server said COMMIT; rolled back if it said
-//     ROLLBACK or raised an ERROR of its own. FATAL is no proof: a pooler that lost
-//     its server after the commit record was written answers FATAL 08P01 (measured).
+//   - Open, idle: committed if the server answered COMMIT; rolled back if it answered ROLLBACK or
+//     raised its own ERROR. FATAL proves nothing: a pooler that lost its server after the commit
+//     record was written answers FATAL 08P01 (measured).
 func OutcomeOfCommit(pg *pgconn.PgConn, tag pgconn.CommandTag, err error, before bool) Outcome {
 	status := pg.TxStatus()
 	switch {
@@ -66,9 +67,9 @@ func OutcomeOfCommit(pg *pgconn.PgConn, tag pgconn.CommandTag, err error, before
 	}
 }
 
-// isFromBehind reports whether an error of COMMIT may be that of a server to which the
-// COMMIT was passed on, or of the way to it. Citus raises XX000 where a worker's answer
-// to COMMIT is lost, and the worker may commit yet (measured).
+// isFromBehind reports whether an error of COMMIT may come from a server to which COMMIT was passed
+// on, or from the connection to it. Citus raises XX000 if the answer of a worker to COMMIT is lost,
+// and the worker may still commit (measured).
 func isFromBehind(err error) bool {
 	state := SQLState(err)
 	return strings.HasPrefix(state, "XX") || strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P") ||

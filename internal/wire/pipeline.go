@@ -15,40 +15,38 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Pipeline is a few statements that travel to the server in one round trip. The first that
-// fails makes the server skip those behind it.
+// Pipeline is a few statements that take one round trip. If one fails, the server skips the rest.
 //
-// Statements are queued, sent, and their answers read in order. The first error stays, and
-// what is read after it does nothing: Close returns it. Parameters and destinations are
-// pointers, as those of [pgx.Row.Scan] are, which costs no allocation.
+// Statements are queued and sent, and their answers are read in order. After the first error,
+// reading does nothing, and Close returns that error. Parameters and destinations are pointers, as
+// in [pgx.Row.Scan], which saves allocations.
 type Pipeline struct {
 	conn  *Conn
 	own   pgconn.Batch
-	batch *pgx.Batch // in place of own, where the connection needs it
+	batch *pgx.Batch // replaces own on connections that use pgx's batches
 	begun bool
-	// ignored says of each statement whether its answer is not read.
+	// ignored is true for each statement whose answer is not read.
 	ignored []bool
 
-	// SentAt is when the pipeline was sent, by this machine's clock.
+	// SentAt is the time at which the pipeline was sent, by this machine's clock.
 	SentAt       time.Time
 	results      *pgconn.MultiResultReader
 	batchResults pgx.BatchResults
 	answered     int
 	err          error
 
-	// Room for the parameters of one statement, and for ignored, mostly.
+	// Room for the parameters of one statement, and usually for ignored.
 	values  [16][]byte
 	formats [16]int16
 	room    [512]byte
 	flags   [8]bool
 }
 
-// Pipeline returns an empty pipeline. The one before it has been closed.
+// Pipeline returns an empty pipeline. The previous one must be closed.
 func (c *Conn) Pipeline() *Pipeline { return c.newPipeline(c.viaBatch) }
 
-// CallersPipeline is for statements whose arguments are a caller's, of any type. Without a
-// description of their parameters pgx must send them, which knows how to do without or
-// where to get one.
+// CallersPipeline returns an empty pipeline for statements with a caller's arguments, of any type.
+// On a connection that does not prepare statements, pgx's batches send them.
 func (c *Conn) CallersPipeline() *Pipeline { return c.newPipeline(c.prepared == nil) }
 
 func (c *Conn) newPipeline(viaBatch bool) *Pipeline {
@@ -64,7 +62,7 @@ func (c *Conn) newPipeline(viaBatch bool) *Pipeline {
 // binaryResults asks for every column in the binary format.
 var binaryResults = []int16{pgtype.BinaryFormatCode}
 
-// Queue queues a statement of the library's own.
+// Queue queues a statement of the library.
 func (p *Pipeline) Queue(q Query, params ...any) {
 	p.ignored = append(p.ignored, false)
 	if p.batch != nil {
@@ -74,7 +72,7 @@ func (p *Pipeline) Queue(q Query, params ...any) {
 	p.queue(q, params)
 }
 
-// Ignore queues a statement of whose answer only an error matters.
+// Ignore queues a statement whose answer only matters if it is an error.
 func (p *Pipeline) Ignore(q Query, params ...any) {
 	p.Queue(q, params...)
 	p.ignored[len(p.ignored)-1] = true
@@ -91,15 +89,15 @@ func (p *Pipeline) Begin(b *Begin) {
 	p.batch.BeginTx(b.options)
 }
 
-// QueueArgs queues a caller's statement of a [Conn.CallersPipeline], which has been prepared
-// where the connection prepares. An error says that its arguments cannot be sent.
+// QueueArgs queues a caller's statement in a pipeline of [Conn.CallersPipeline]. If the connection
+// prepares, the statement must be prepared. An error means that the arguments cannot be encoded.
 func (p *Pipeline) QueueArgs(q Query, args []any) error {
 	p.ignored = append(p.ignored, false)
 	var b pgx.ExtendedQueryBuilder
 	sd := p.conn.prepared[q.Name]
 	if p.batch == nil || p.conn.undescribed {
-		// pgx's batches do not report what they cannot encode in the modes without a description.
-		// Here it is certain that nothing was sent.
+		// Without a description, pgx's batches do not report arguments that they cannot encode.
+		// Here nothing was sent yet.
 		if err := b.Build(p.conn.pgx.TypeMap(), sd, args); err != nil {
 			return unsent{err}
 		}
@@ -112,7 +110,7 @@ func (p *Pipeline) QueueArgs(q Query, args []any) error {
 	return nil
 }
 
-// queue queues a statement of the library's own.
+// queue queues a statement of the library in own.
 func (p *Pipeline) queue(q Query, params []any) {
 	values, formats := appendParams(p.room[:0], p.values[:0], p.formats[:0], params)
 	if sd := p.conn.prepared[q.Name]; sd != nil {
@@ -122,7 +120,7 @@ func (p *Pipeline) queue(q Query, params []any) {
 	}
 }
 
-// Send sends what is queued. The pipeline must be closed.
+// Send sends the queued statements. The pipeline must be closed afterwards.
 func (p *Pipeline) Send(ctx context.Context) {
 	p.SentAt = time.Now()
 	if p.batch != nil {
@@ -133,7 +131,7 @@ func (p *Pipeline) Send(ctx context.Context) {
 }
 
 // SendUncancelled is Send for a COMMIT, whose answer Commit reads. Neither the end of ctx nor a
-// cancel request cuts it. The values of ctx are for tracers, which only pgx's batches know.
+// cancel request interrupts it. Tracers of pgx's batches get the values of ctx.
 func (p *Pipeline) SendUncancelled(ctx context.Context) {
 	p.conn.shield()
 	if p.batch != nil {
@@ -143,7 +141,7 @@ func (p *Pipeline) SendUncancelled(ctx context.Context) {
 	}
 }
 
-// Tx is the transaction that the pipeline has begun, nil where it has begun none.
+// Tx returns the transaction that the pipeline began, or nil.
 func (p *Pipeline) Tx() pgx.Tx {
 	switch {
 	case !p.begun:
@@ -154,13 +152,13 @@ func (p *Pipeline) Tx() pgx.Tx {
 	return p.conn.tx
 }
 
-// Answered is how many statements the server has answered without an error.
+// Answered returns the number of statements that the server answered without an error.
 func (p *Pipeline) Answered() int { return p.answered }
 
 // Failed reports whether an answer was an error.
 func (p *Pipeline) Failed() bool { return p.err != nil }
 
-// next goes to the answer of the next statement that is not ignored, or to the end.
+// next skips to the answer of the next statement that is not ignored, or to the end.
 func (p *Pipeline) next() bool {
 	for p.err == nil && p.answered < len(p.ignored) && p.ignored[p.answered] {
 		p.read(nil, nil)
@@ -168,7 +166,7 @@ func (p *Pipeline) next() bool {
 	return p.err == nil
 }
 
-// Exec reads the answer of a statement whose rows do not matter.
+// Exec reads the answer of a statement without its rows.
 func (p *Pipeline) Exec() (tag pgconn.CommandTag) {
 	if p.next() {
 		tag, _ = p.read(nil, nil)
@@ -176,8 +174,8 @@ func (p *Pipeline) Exec() (tag pgconn.CommandTag) {
 	return tag
 }
 
-// Scan reads the one row of a statement and reports whether there was one. A dest of nil
-// skips a column.
+// Scan reads the only row of a statement and reports whether there is one. A nil dest skips a
+// column.
 func (p *Pipeline) Scan(dest ...any) (found bool) {
 	if !p.next() {
 		return false
@@ -186,14 +184,14 @@ func (p *Pipeline) Scan(dest ...any) (found bool) {
 	return rows > 0 && p.err == nil
 }
 
-// Each reads the rows of a statement into dest, and calls do after each.
+// Each reads the rows of a statement into dest and calls do after each.
 func (p *Pipeline) Each(dest []any, do func() error) {
 	if p.next() {
 		p.read(dest, do)
 	}
 }
 
-// Rows reads the rows of a caller's statement as pgx does.
+// Rows passes the rows of a caller's statement to read.
 func (p *Pipeline) Rows(read func(pgx.Rows) error) {
 	if !p.next() {
 		return
@@ -217,7 +215,7 @@ func (p *Pipeline) Rows(read func(pgx.Rows) error) {
 	}
 }
 
-// read reads the next answer: its rows, where dest is not nil, and what says that it ended.
+// read reads the next answer: its rows, if dest is not nil, and its tag.
 func (p *Pipeline) read(dest []any, do func() error) (tag pgconn.CommandTag, rows int) {
 	switch {
 	case p.batch == nil:
@@ -233,7 +231,7 @@ func (p *Pipeline) read(dest []any, do func() error) (tag pgconn.CommandTag, row
 	return tag, rows
 }
 
-var errFewer = errors.New("dedup: the server has answered fewer statements than it was sent")
+var errFewer = errors.New("dedup: the server answered fewer statements than were sent")
 
 func (p *Pipeline) readOwn(dest []any, do func() error) (tag pgconn.CommandTag, rows int, err error) {
 	if !p.results.NextResult() {
@@ -265,7 +263,7 @@ func (p *Pipeline) readBatch(dest []any, do func() error) (tag pgconn.CommandTag
 	return tag, rows, err
 }
 
-// Close reads what is left up to the end of the pipeline and returns the first error.
+// Close reads the remaining answers and returns the first error.
 func (p *Pipeline) Close() error {
 	p.next()
 	var err error
@@ -278,11 +276,11 @@ func (p *Pipeline) Close() error {
 	return p.err
 }
 
-// postgresEpoch is 2000-01-01 in microseconds of Unix time: where Postgres begins to count.
+// postgresEpoch is 2000-01-01, the zero time of Postgres, in microseconds of Unix time.
 const postgresEpoch = 946_684_800_000_000
 
-// appendParams appends parameters as the wire has them. Their bytes go into room, as long as
-// that suffices.
+// appendParams appends parameters in the format of the protocol. Their bytes go into room if they
+// fit.
 func appendParams(room []byte, values [][]byte, formats []int16, params []any) ([][]byte, []int16) {
 	for _, param := range params {
 		start, format, null := len(room), int16(0), false
@@ -296,7 +294,7 @@ func appendParams(room []byte, values [][]byte, formats []int16, params []any) (
 	return values, formats
 }
 
-// appendParam appends a parameter as the wire has it.
+// appendParam appends a parameter in the format of the protocol.
 func appendParam(b []byte, param any) (_ []byte, format int16, null bool) {
 	switch v := param.(type) {
 	case nil:
@@ -336,11 +334,11 @@ func appendParam(b []byte, param any) (_ []byte, format int16, null bool) {
 		}
 		return b, pgtype.BinaryFormatCode, false
 	default:
-		panic(fmt.Sprintf("dedup: %T is no parameter", param))
+		panic(fmt.Sprintf("dedup: %T cannot be a parameter", param))
 	}
 }
 
-// plainValues appends parameters as pgx takes them.
+// plainValues appends parameters as values for pgx.
 func plainValues(values, params []any) []any {
 	for _, param := range params {
 		switch v := param.(type) {
@@ -366,13 +364,13 @@ func plainValues(values, params []any) []any {
 	return values
 }
 
-// appendArray appends what an array begins with, in front of its n elements.
+// appendArray appends the header of an array of n elements.
 func appendArray(b []byte, n int, element uint32) []byte {
 	dimensions := min(n, 1) // an empty array has none
 	for _, header := range [...]uint32{uint32(dimensions), 0, element} {
 		b = binary.BigEndian.AppendUint32(b, header)
 	}
-	if n > 0 { // how many, and the index of the first
+	if n > 0 { // the length, and the index of the first element
 		b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, uint32(n)), 1)
 	}
 	return b
@@ -380,7 +378,7 @@ func appendArray(b []byte, n int, element uint32) []byte {
 
 func appendInt64(b []byte, n int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(n)) }
 
-// pgxDests are destinations as pgx takes them.
+// pgxDests returns destinations for pgx.
 func pgxDests(dest []any) []any {
 	dest = slices.Clone(dest)
 	for i, d := range dest {
@@ -396,11 +394,11 @@ func pgxDests(dest []any) []any {
 	return dest
 }
 
-// scanRow reads the columns of a row from the wire's binary format. A time is a number and a bytea
-// is text there, as [Times] and [Digits] have them.
+// scanRow decodes the columns of a row from the binary format. A time is a number and a bytea is
+// text there, as in [Times] and [Digits].
 func scanRow(values [][]byte, dest []any) error {
 	if len(values) != len(dest) {
-		return fmt.Errorf("dedup: the server has sent %d columns and not %d", len(values), len(dest))
+		return fmt.Errorf("dedup: the server sent %d columns, and the statement has %d", len(values), len(dest))
 	}
 	for i, v := range values {
 		if err := scanValue(v, dest[i]); err != nil {

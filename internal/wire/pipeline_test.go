@@ -13,8 +13,8 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// TestPipeline: the statements of a pipeline are one transaction, answered in
-// their order; what stands behind an error is skipped.
+// TestPipeline: the statements of a pipeline are one transaction, answered in their order; what
+// stands behind an error is skipped.
 func TestPipeline(t *testing.T) {
 	t.Parallel()
 
@@ -100,8 +100,7 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// TestScanRow: an answer that is not what was asked for is an error, and neither a
-// panic nor a value.
+// TestScanRow: an unexpected answer is an error, and neither a panic nor a value.
 func TestScanRow(t *testing.T) {
 	t.Parallel()
 
@@ -148,8 +147,8 @@ func TestScanRow(t *testing.T) {
 
 type c0 struct{}
 
-// TestPrepareStopsAtABadText: what was prepared before a text that cannot be stays,
-// on the server and in the line.
+// TestPrepareStopsAtABadText: what was prepared before a text that cannot be stays, on the server
+// and in the line.
 func TestPrepareStopsAtABadText(t *testing.T) {
 	t.Parallel()
 

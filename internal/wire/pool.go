@@ -7,14 +7,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Acquire takes a connection of the pool. Its error is that of [Waited].
+// Acquire takes a connection from the pool. It returns errors of [Waited].
 func Acquire(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
 	conn, err := pool.Acquire(ctx)
 	return conn, Waited(pool, err)
 }
 
-// Waited adds to an error of a pool how many of its connections are in use, if a context ended
-// while it waited for one. pgxpool returns the context's own error then, and pgconn never does.
+// Waited adds the number of connections in use to the error of a pool, if a context ended while the
+// pool waited for one. pgxpool returns the context's own error then, and pgconn never does.
 func Waited(pool *pgxpool.Pool, err error) error {
 	if err != context.Canceled && err != context.DeadlineExceeded {
 		return err
