@@ -464,7 +464,7 @@ func TestErrorsNameTheTool(t *testing.T) {
 			_, err := Do(t.Context(), d, call, func(context.Context, pgx.Tx) (chan int, error) { return make(chan int), nil })
 			return err
 		}(), `invalid result: the result cannot be encoded: `},
-		"Nested":    {do(t.Context(), d, call, func(ctx context.Context, _ pgx.Tx) (int, error) { _, err := Do(ctx, d, call, fine); return 0, err }), `invalid call: ctx is an effect's`},
+		"Nested":    {do(t.Context(), d, call, func(ctx context.Context, _ pgx.Tx) (int, error) { _, err := Do(ctx, d, call, fine); return 0, err }), `invalid call: ctx belongs to an effect`},
 		"TxControl": {do(t.Context(), d, call, func(ctx context.Context, tx pgx.Tx) (int, error) { return 0, tx.Commit(ctx) }), `invalid effect: the effect cannot be committed: the transaction belongs to dedup`},
 		"InTx":      {inTx(noKey, fine), `invalid call: Key is empty`},
 		"InTxReentrant": {inTx(call, func(ctx context.Context, tx pgx.Tx) (int, error) {

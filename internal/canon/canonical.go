@@ -17,16 +17,15 @@ const (
 	MaxDepth = 1000
 )
 
-// canonicalizer rewrites one JSON text (RFC 8259) so that two texts of the same
-// value become the same bytes, and two texts of different values never do. It
-// follows the canonical JSON of RFC 8785 in spirit, except in numbers and in
-// the order of names:
+// canonicalizer rewrites one JSON text (RFC 8259) so that two texts of the same value become the
+// same bytes, and two texts of different values never do. It follows the canonical JSON of RFC 8785
+// in spirit, except in numbers and in the order of names:
 //
 //   - No white space.
 //   - Object members are sorted at every level by the bytes of their unescaped
 //     UTF-8 names (RFC 8785 sorts by UTF-16 units). A name that occurs twice is
 //     refused: parsers disagree on which of the two counts.
-//   - Strings escape only what they must, in one way: \" \\ \b \t \n \f \r, and
+//   - Strings escape only the necessary characters, in one way: \" \\ \b \t \n \f \r, and
 //     \u00xx in lower case for the other controls. All else is raw UTF-8.
 //     Invalid UTF-8 and lone surrogates are refused: replacing them would merge
 //     different strings. No Unicode normalisation, for the same reason.
@@ -36,18 +35,17 @@ const (
 //     9007199254740993 and 9007199254740992: two accounts, two amounts, two
 //     calls.
 //
-// Everything is read in one pass that appends to out. Objects whose members
-// came unsorted are noted, and at the end one more pass over the output puts
-// all of them in order, each byte moved once, so that hostile nesting costs no
-// more than its size.
+// Everything is read in one pass that appends to out. Objects whose members came unsorted are
+// noted, and at the end one more pass over the output puts all of them in order, each byte moved
+// once, so that hostile nesting costs no more than its size.
 type canonicalizer struct {
 	src   []byte
 	pos   int
 	depth int
 
-	out     []byte   // what the caller put there, then the canonical text
+	out     []byte   // the caller's prefix, then the canonical text
 	names   []byte   // unescaped names of the members below
-	members []member // members read so far of the objects still open; after the run those of the outermost object, sorted
+	members []member // members so far of the open objects; after the run the sorted members of the outermost object
 
 	objects []object // closed objects whose members came unsorted, inner before outer
 	moved   []member // their members, sorted
@@ -59,8 +57,8 @@ type canonicalizer struct {
 	objectRoom            [2]object
 }
 
-// member is one member of an object. Offsets are 32 bits wide because hostile
-// arguments can hold millions of members; MaxSize keeps them in range.
+// member is one member of an object. Offsets are 32 bits wide because hostile arguments can hold
+// millions of members; MaxSize keeps them in range.
 type member struct {
 	name, nameEnd     int32 // its unescaped name in names
 	start, value, end int32 // its text in out before the reordering, and where its value begins
@@ -75,8 +73,8 @@ type object struct {
 	lo         int32 // the unsorted objects within it begin at objects[lo]
 }
 
-// canonicalizers are kept for the next arguments: each has more than a kilobyte
-// of room. What grew beyond that is left to the garbage collector.
+// canonicalizers are kept for the next arguments: each has more than a kilobyte of room. What grew
+// beyond that is left to the garbage collector.
 var canonicalizers = sync.Pool{New: func() any { return new(canonicalizer) }}
 
 func newCanonicalizer() *canonicalizer {
@@ -209,8 +207,7 @@ func (c *canonicalizer) object() error {
 	return nil
 }
 
-// member reads one member and says whether its name comes after the last one
-// before it.
+// member reads one member and says whether its name comes after the last one before it.
 func (c *canonicalizer) member(before []member) (after bool, err error) {
 	if c.pos == len(c.src) || c.src[c.pos] != '"' {
 		return false, c.fail("no quoted member name")
@@ -256,10 +253,9 @@ func (c *canonicalizer) sort(members []member) error {
 	return nil
 }
 
-// reorder puts the members of the unsorted objects in order. The ordered text
-// has the same length, so it is written from its end to its beginning: in that
-// direction the objects, noted inner before outer, are met when they are
-// needed.
+// reorder puts the members of the unsorted objects in order. The ordered text has the same length,
+// so it is written from its end to its beginning: in that direction the objects, noted inner before
+// outer, are met when they are needed.
 func (c *canonicalizer) reorder(base int) {
 	n := len(c.out)
 	c.out = slices.Grow(c.out, n-base)
@@ -268,8 +264,8 @@ func (c *canonicalizer) reorder(base int) {
 	copy(c.out[base:], ordered)
 }
 
-// moveBack writes out[start:end], in which objects[lo:hi] are unsorted, to
-// where it ends at ordered[to], and returns where it begins.
+// moveBack writes out[start:end], in which objects[lo:hi] are unsorted, to where it ends at
+// ordered[to], and returns where it begins.
 func (c *canonicalizer) moveBack(ordered []byte, to, start, end, lo, hi int) int {
 	for hi > lo {
 		o := &c.objects[hi-1]
@@ -329,8 +325,8 @@ func (c *canonicalizer) failAt(at int, problem string) error {
 	return refuse("are not usable as JSON: %s, at byte %d; send one JSON text as RFC 8259 has it, each member name once", problem, at)
 }
 
-// text reads the string that begins at pos and appends what is between its
-// quotes to dst: escaped in the canonical way, or unescaped.
+// text reads the string that begins at pos and appends its content to dst, either escaped in the
+// canonical way or unescaped.
 func (c *canonicalizer) text(dst []byte, escaped bool) ([]byte, error) {
 	c.pos++
 	for {
@@ -371,8 +367,7 @@ func (c *canonicalizer) text(dst []byte, escaped bool) ([]byte, error) {
 	}
 }
 
-// escape reads the escape that begins at pos; both halves of a surrogate pair
-// are one.
+// escape reads the escape that begins at pos; both halves of a surrogate pair are one.
 func (c *canonicalizer) escape() (rune, error) {
 	start := c.pos
 	if c.pos+1 >= len(c.src) {

@@ -38,8 +38,7 @@ func requireCanonical(t *testing.T, text string) string {
 	return canonical
 }
 
-// golden reads vectors that were written by an independent implementation and
-// never change.
+// golden reads vectors that were written by an independent implementation and never change.
 func golden[T any](t testing.TB, name string) T {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name)
@@ -149,8 +148,8 @@ func TestCanonicalSize(t *testing.T) {
 	requireInvalid(t, err, "are 16777217 bytes of JSON, and 16777216 is the most")
 }
 
-// Hostile arguments of the largest size take about as long as harmless ones: no
-// step is worse than n log n.
+// Hostile arguments of the largest size take about as long as harmless ones: no step is worse than
+// n log n.
 func TestCanonicalHostile(t *testing.T) {
 	t.Parallel()
 
@@ -177,8 +176,8 @@ func TestCanonicalHostile(t *testing.T) {
 	require.Equal(t, "1e-1", requireCanonical(t, "0."+strings.Repeat("0", 1000)+"1e1000"))
 }
 
-// A value and any respelling of it have one form, and that form is the one a
-// plain implementation over encoding/json and math/big gives.
+// A value and any respelling of it have one form, and that form is the one a plain implementation
+// over encoding/json and math/big gives.
 func TestCanonicalProperties(t *testing.T) {
 	t.Parallel()
 

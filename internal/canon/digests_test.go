@@ -109,8 +109,8 @@ func TestChangedArgs(t *testing.T) {
 	}
 }
 
-// Whatever two objects are, the names are right; and unless something was left
-// out they are all there.
+// Whatever two objects are, the names are right; and unless something was left out they are all
+// there.
 func TestChangedArgsProperties(t *testing.T) {
 	t.Parallel()
 

@@ -11,7 +11,8 @@ var errNoUTF8 = errors.New("it has a string that is not valid UTF-8; encode bina
 
 // Encode returns the JSON text of a result as encoding/json writes it. It refuses what no text can
 // show: a value that refers to itself, a struct that is {} whatever it holds, and a string that is
-// not valid UTF-8, which encoding/json would change. With escapeHTML it writes <, > and & as escapes.
+// not valid UTF-8, which encoding/json would change. With escapeHTML it writes <, > and & as
+// escapes.
 func Encode(result any, escapeHTML bool) ([]byte, error) {
 	if v := reflect.ValueOf(result); v.IsValid() && v.Kind() == reflect.Struct { // for methods with pointer receivers
 		pointer := reflect.New(v.Type())
@@ -32,8 +33,9 @@ func encode(value any, escapeHTML bool) ([]byte, error) {
 	if string(text) == "{}" && isHollow(reflect.TypeOf(value)) {
 		return nil, &hollowError{reflect.TypeOf(value)}
 	}
-	// encoding/json replaces invalid UTF-8 by U+FFFD, as an escape up to Go 1.26 and as the character
-	// since. The value may also hold that character by right, so the value itself is looked at.
+	// encoding/json replaces invalid UTF-8 by U+FFFD, as an escape up to Go 1.26 and as the
+	// character since. The value may also hold that character by right, so the value itself is
+	// looked at.
 	replaced := bytes.Contains(text, []byte(`\ufffd`)) || bytes.Contains(text, []byte("\ufffd"))
 	if replaced && hasInvalidString(value) {
 		return nil, errNoUTF8

@@ -1,6 +1,6 @@
-// Package canon makes of a call's arguments one canonical JSON text, its fingerprint,
-// and digests that show later which arguments differ; and it encodes results. It knows Go
-// values and JSON, and nothing of databases.
+// Package canon converts a call's arguments to one canonical JSON text, its fingerprint, and
+// digests that show later which arguments differ. It also encodes results. It handles Go values and
+// JSON, and does not depend on databases.
 package canon
 
 import (
@@ -12,22 +12,21 @@ import (
 	"unicode/utf8"
 )
 
-// fingerprintDomain separates this hash from every other, and names its
-// version: records are compared over months, so whatever changes one
-// fingerprint must change the domain too, and keep the old way for the old
-// records.
+// fingerprintDomain separates this hash from every other, and contains its version. Records are
+// compared over months, so a change of any fingerprint must change the domain too, and keep the old
+// way for the old records.
 const fingerprintDomain = "dedup/fingerprint/v1"
 
-// Fingerprint names the arguments of a call by their value: two calls have the
-// same one exactly if their arguments are equal as JSON.
+// Fingerprint identifies the arguments of a call by value: two calls have the same fingerprint
+// exactly if their arguments are equal as JSON.
 type Fingerprint [sha256.Size]byte
 
 // String returns the fingerprint as 64 hex characters.
 func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
 
-// FingerprintOf returns the SHA-256 of a version prefix and the canonical JSON
-// text of args. A [json.RawMessage] is taken as JSON text, any other value goes through
-// [json.Marshal] first; nil is null. The error is an *[Error].
+// FingerprintOf returns the SHA-256 of a version prefix and the canonical JSON text of args. A
+// [json.RawMessage] is taken as JSON text, any other value goes through [json.Marshal] first; nil
+// is null. The error is an *[Error].
 func FingerprintOf(args any) (Fingerprint, error) {
 	c, fp, err := fingerprint(args)
 	if err != nil {
@@ -37,8 +36,8 @@ func FingerprintOf(args any) (Fingerprint, error) {
 	return fp, nil
 }
 
-// canonicalStart is where the canonical text begins in what fingerprint hashes:
-// after the domain and the length.
+// canonicalStart is where the canonical text begins in what fingerprint hashes: after the domain
+// and the length.
 const canonicalStart = len(fingerprintDomain) + 8
 
 func fingerprint(args any) (*canonicalizer, Fingerprint, error) {
@@ -80,28 +79,26 @@ func jsonText(args any) ([]byte, error) {
 	return nil, &Error{Reason: "cannot be encoded as JSON; unwrap this error for the cause", Err: err}
 }
 
-// HashRoom is the size of the buffers in which hash input is put together on
-// the stack; longer input moves to the heap.
+// HashRoom is the size of the stack buffers for hash input. Longer input moves to the heap.
 const HashRoom = 320
 
-// AppendPart appends a part of a hash's input behind its length in 64 bits, so that no
-// choice of bytes in one part can imitate another list of parts.
+// AppendPart appends a part of the input of a hash after its length in 64 bits, so that two lists
+// of parts never have the same input.
 func AppendPart[T ~string | ~[]byte](b []byte, part T) []byte {
 	return append(binary.BigEndian.AppendUint64(b, uint64(len(part))), part...)
 }
 
-// The argument digests of a record let a later misuse of its key be explained:
-// WHICH top-level arguments differ, not how. The format is
+// The argument digests of a record let a later misuse of its key be explained: WHICH top-level
+// arguments differ, not how. The format is
 //
 //	version (1 byte)
 //	for each member, in the order of their names: length of the name (uvarint), name, tag (4 bytes)
 //	end (1 byte): whether members were left out
 //
-// A tag is the beginning of a SHA-256 over the record's identity, the name and
-// the canonical value. The identity makes tags of two records incomparable, so
-// a table of them does not show which customers share a value. Names longer
-// than argNameMax are left out, and so are members after the first
-// argDigestsMax: those of one record stay below 4.5 kB.
+// A tag is the beginning of a SHA-256 over the record's identity, the name and the canonical value.
+// The identity makes tags of two records incomparable, so a table of them does not show which
+// customers share a value. Names longer than argNameMax are left out, and so are members after the
+// first argDigestsMax: those of one record stay below 4.5 kB.
 const (
 	argDigestDomain   = "dedup/part/v1"
 	argDigestsVersion = 1
@@ -109,15 +106,15 @@ const (
 	argNameMax        = 64
 	argTagLen         = 4
 
-	// What ends the digests. None can begin a member, because the uvarint of a
-	// length up to argNameMax is one byte below 0x80.
+	// What ends the digests. None can begin a member, because the uvarint of a length up to
+	// argNameMax is one byte below 0x80.
 	argDigestsComplete = 0xff
 	argDigestsLongName = 0xfe // a name was too long
 	argDigestsCapped   = 0xfd // members after the last one are unknown
 )
 
-// Digest returns the fingerprint of args and the argument digests that
-// [ChangedArgs] compares; digests is nil if args are no object.
+// Digest returns the fingerprint of args and the argument digests that [ChangedArgs] compares.
+// digests is nil if args is not an object.
 func Digest(scope, tool, key string, args any) (fp Fingerprint, digests []byte, err error) {
 	c, fp, err := fingerprint(args)
 	if err != nil {
@@ -128,7 +125,7 @@ func Digest(scope, tool, key string, args any) (fp Fingerprint, digests []byte, 
 	return fp, digests, nil
 }
 
-// argDigests sketches the object that c has read; nil if it was something else.
+// argDigests returns the digests of the object that c has read, or nil for any other value.
 func (c *canonicalizer) argDigests(scope, tool, key string) []byte {
 	if c.out[canonicalStart] != '{' {
 		return nil
@@ -168,10 +165,10 @@ func (c *canonicalizer) argDigests(scope, tool, key string) []byte {
 	return append(digests, end)
 }
 
-// ChangedArgs names the top-level arguments that were added, removed or changed
-// between two calls of one identity whose fingerprints differ, sorted. It is
-// complete if there can be no others. stored comes from the database, where
-// others may write: bytes that are no digests of this version give no names.
+// ChangedArgs returns the sorted names of the top-level arguments that were added, removed or
+// changed between two calls of one identity with different fingerprints. complete is true if there
+// can be no others. stored comes from the database, to which other programs may write: invalid
+// digests, or digests of another version, give no names.
 func ChangedArgs(stored, now []byte) (names []string, complete bool) {
 	var was, is sketch
 	if !was.decode(stored) || !is.decode(now) {
@@ -235,15 +232,15 @@ func (s *sketch) decode(digests []byte) bool {
 	return s.end != argDigestsCapped || len(s.members) == argDigestsMax
 }
 
-// covers says whether the sketch would hold this name if its object had it.
+// covers reports whether the sketch would contain this name if its object had it.
 func (s *sketch) covers(name string) bool {
 	return s.end != argDigestsCapped || name <= s.members[len(s.members)-1].name
 }
 
-// Error says why arguments have no canonical form, and so no fingerprint.
+// Error is the reason why arguments have no canonical form and no fingerprint.
 type Error struct {
-	// Reason says what is wrong and what to do about it. It gives byte positions and
-	// lengths, never a value.
+	// Reason describes the problem and the remedy. It gives byte positions and lengths, never a
+	// value.
 	Reason string
 	// Err is the error of a method of the arguments, such as MarshalJSON; mostly nil.
 	Err error

@@ -11,7 +11,7 @@ type hollowError struct{ t reflect.Type }
 
 // Error implements error.
 func (e *hollowError) Error() string {
-	return fmt.Sprintf("a %s is encoded as {} whatever it holds; export its fields, or hold a pointer to it where its MarshalJSON has a pointer receiver", e.t)
+	return fmt.Sprintf("a %s is encoded as {} whatever it holds; export its fields, or hold a pointer to it if its MarshalJSON has a pointer receiver", e.t)
 }
 
 // isHollow reports whether encoding/json writes {} for every value of a type: it is a struct, or a
@@ -20,7 +20,7 @@ func isHollow(t reflect.Type) bool {
 	if t == nil {
 		return false
 	}
-	called := t // whose methods encoding/json calls: a pointer's, where there is one
+	called := t // the type whose methods encoding/json calls: the pointer type, if there is one
 	for ; t.Kind() == reflect.Pointer; t = t.Elem() {
 		called = t
 	}

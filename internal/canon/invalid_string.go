@@ -15,7 +15,7 @@ func hasInvalidString(value any) bool {
 
 // stringWalk looks for invalid strings where json.Marshal does. Within a type that has a marshal
 // method, which is opaque, it looks at everything, unexported fields too: such methods mostly
-// encode the fields of their own value.
+// encode the fields of the value.
 //
 // It holds where it has been. Only fields that are not encoded can close a cycle.
 type stringWalk map[stringVisit]bool

@@ -5,12 +5,11 @@ import (
 	"strconv"
 )
 
-// maxExponent bounds the exponent of a canonical number on either side of
-// zero. It is never expanded: 1e1000000 costs nine bytes.
+// maxExponent bounds the exponent of a canonical number on either side of zero. It is never
+// expanded: 1e1000000 costs nine bytes.
 const maxExponent = 1_000_000_000
 
-// number writes a number by its value: sign, digits without zeros at either
-// end, exponent.
+// number writes a number by its value: sign, digits without zeros at either end, exponent.
 //
 // Some decisions on numbers, and why:
 //
@@ -76,8 +75,8 @@ func (c *canonicalizer) number() error {
 	return nil
 }
 
-// exponent reads the exponent of a number, 0 if there is none. It stops growing
-// far beyond what is accepted and far below an overflow.
+// exponent reads the exponent of a number, 0 if there is none. It stops growing far above the
+// accepted maximum and far below an overflow.
 func (c *canonicalizer) exponent() (int64, error) {
 	if !c.take('e') && !c.take('E') {
 		return 0, nil

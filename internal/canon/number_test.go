@@ -64,8 +64,7 @@ func FuzzNumber(f *testing.F) {
 	})
 }
 
-// rational is the value of a JSON number that math/big can hold in reasonable
-// time.
+// rational is the value of a JSON number that math/big can hold in reasonable time.
 func rational(text string) (*big.Rat, bool) {
 	if text == "" || text[0] != '-' && text[0]-'0' > 9 || len(text) > 200 || !json.Valid([]byte(text)) {
 		return nil, false

@@ -14,7 +14,7 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// Turn is the message of a model that a call comes from.
+// Turn is the message of a model that contains a call.
 type Turn struct {
 	Session string
 	// Number counts the model's messages in the session, from 1.
@@ -24,23 +24,23 @@ type Turn struct {
 // Valid reports whether a turn names a message.
 func (t Turn) Valid() bool { return t.Session != "" && t.Number >= 1 && t.Number <= math.MaxInt32 }
 
-// Key is that of a call of a tool, by what it asks for. A door sees one call and nothing of the
-// message around it, so that two equal calls of one message have one key.
+// Key returns the key of a tool call, by its arguments. A door sees one call without the rest of
+// its message, so two equal calls of one message have one key.
 func (t Turn) Key(tool string, args json.RawMessage) (string, error) {
 	return dedup.KeyFromToolCallArgs(t.Session, t.Number, tool, args, 0)
 }
 
-// NamesNoCall is what is wrong with a key that dedup.UsableToolCallID does not take.
+// NamesNoCall is the reason for refusing a key that dedup.UsableToolCallID does not accept.
 const NamesNoCall = "is null, None or the name of the tool, and names no single call"
 
-// MaxKey is the most bytes that a key may have.
+// MaxKey is the maximum length of a key in bytes.
 const MaxKey = 255
 
-// InvocationKey is the key of a context's value that is the tool.Invocation of the call under way.
+// InvocationKey is the context key of the current tool.Invocation.
 type InvocationKey struct{}
 
-// Args returns a call's arguments. Nothing at all and null are an object without members: clients
-// send any of the three when a tool takes no arguments.
+// Args returns a call's arguments. Missing arguments and null become an object without members:
+// clients send any of the three if a tool takes no arguments.
 func Args(args json.RawMessage) json.RawMessage {
 	if text := bytes.TrimSpace(args); len(text) == 0 || string(text) == "null" {
 		return json.RawMessage("{}")
@@ -48,7 +48,7 @@ func Args(args json.RawMessage) json.RawMessage {
 	return args
 }
 
-// Scope returns what the author's function says of a caller. Nobody is an error.
+// Scope returns the scope from the author's function. An empty scope is an error.
 func Scope(scope string, err error) (string, error) {
 	if err == nil && scope == "" {
 		err = errors.New("the scope is empty")
@@ -56,10 +56,11 @@ func Scope(scope string, err error) (string, error) {
 	return scope, err
 }
 
-// IsDuplicate reports whether nothing was done now. A recovered answer is that of this very call.
+// IsDuplicate reports whether this call had no effect. A recovered answer belongs to this call,
+// which had one.
 func IsDuplicate(replayed, recovered bool) bool { return replayed && !recovered }
 
-// CheckRetention says, at start-up, what the Deduper would say of the first call.
+// CheckRetention returns, at start-up, the error that the Deduper would return for the first call.
 func CheckRetention(d *dedup.Deduper, retention dedup.Retention) *dedup.InvalidError {
 	if d == nil || d.Pool() == nil {
 		return &dedup.InvalidError{What: "option", Field: "d", Reason: "must come from dedup.New"}
@@ -72,10 +73,10 @@ func CheckRetention(d *dedup.Deduper, retention dedup.Retention) *dedup.InvalidE
 	return invalid
 }
 
-// Once runs an effect that needs no key, without a record. Calls inside it are refused like those
-// inside any effect: they would wait for a connection while it holds one. An effect that ends its transaction
-// by itself is not prevented, only found out: what it sent after that has taken effect. Of one that
-// has begun another transaction since nothing is seen.
+// Once runs an effect without a key and without a record. Calls inside it are refused as in any
+// effect, because they would wait for a connection while it holds one. Once detects an effect that
+// ends its transaction but cannot prevent it: statements after that end have taken effect. It does
+// not detect an effect that then began another transaction.
 func Once(ctx context.Context, d *dedup.Deduper, tool string, opts pgx.TxOptions, effect dedup.Effect[json.RawMessage]) (text json.RawMessage, err error) {
 	conn, err := wire.Acquire(ctx, d.Pool())
 	if err != nil {

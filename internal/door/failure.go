@@ -1,6 +1,6 @@
-// Package door holds what the doors say alike: httpdedup to clients of HTTP, and mcpdedup to
-// models. It says what an error means to whoever called, where a call stands, and in which words
-// a client is told. How that is sent is up to each door.
+// Package door has the common parts of the doors: httpdedup for clients of HTTP, and mcpdedup for
+// models. It converts errors to codes for clients, determines the state of a call, and has the
+// texts for clients. Each door sends them in its own way.
 package door
 
 import (
@@ -11,10 +11,10 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// Code names why a call has no result. The doors have the same codes.
+// Code is the reason why a call has no result. The doors have the same codes.
 type Code string
 
-// The codes of errors of packages dedup and external, and of callers and tools that are not known.
+// The codes of errors of packages dedup and external, and of unknown callers and tools.
 const (
 	KeyRequired      Code = "key_required"
 	KeyInvalid       Code = "key_invalid"
@@ -33,22 +33,22 @@ const (
 	Unclassified     Code = "unclassified"
 )
 
-// Failure is an error of a call, as its client may know it.
+// Failure is an error of a call with the details that its client may see.
 type Failure struct {
 	Code Code
-	// Record says when the call was answered, and what differs now. KeyReused and Expired have it.
+	// Record has the time of the recorded call and the changed arguments, in KeyReused and Expired.
 	Record *dedup.Error
-	// Refusal is that of the tool. Refused has it.
+	// Refusal is the refusal of the tool, in Refused.
 	Refusal *dedup.RefusedError
-	// Operation is what a person looks into. Parked has it.
+	// Operation is the operation that a person has to examine, in Parked.
 	Operation external.Operation
-	// Reason says what is wrong with the arguments, as a sentence. ArgumentsInvalid has it.
+	// Reason is a sentence on the invalid arguments, in ArgumentsInvalid.
 	Reason string
 }
 
-// FailureOf says what an error of a call of a tool means. A tool that makes calls of its own may
-// return the errors of those. Their keys, arguments and times are not the client's, so that
-// their codes are Failed.
+// FailureOf returns the failure of a tool call that returned err. A tool that makes further calls
+// may return their errors. Their keys, arguments and times do not belong to the client, so their
+// code is Failed.
 func FailureOf(tool string, err error) Failure {
 	var (
 		record  *dedup.Error
@@ -73,7 +73,7 @@ func FailureOf(tool string, err error) Failure {
 		return Failure{Code: Blocked}
 	case errors.As(err, &parked):
 		return Failure{Code: Parked, Operation: parked.Operation}
-	case errors.Is(err, dedup.ErrOutcomeUnknown): // before what kept it from being found out
+	case errors.Is(err, dedup.ErrOutcomeUnknown): // before the fault that hides the outcome
 		return Failure{Code: OutcomeUnknown}
 	case errors.Is(err, dedup.ErrInFlight):
 		return Failure{Code: InFlight}
@@ -86,7 +86,7 @@ func FailureOf(tool string, err error) Failure {
 	}
 }
 
-// misuse says what is wrong with the call itself, if that is what the error says.
+// misuse returns the failure of an invalid call.
 func misuse(err error) Failure {
 	var invalid *dedup.InvalidError
 	if !errors.As(err, &invalid) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// IsSafe reports whether a method changes nothing, by its definition (RFC 9110, section 9.2.1). An empty one
-// is GET, and QUERY is GET with a body.
+// IsSafe reports whether a method changes nothing, by its definition (RFC 9110, section 9.2.1). An
+// empty one is GET, and QUERY is GET with a body.
 func IsSafe(method string) bool {
 	switch method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "QUERY":
@@ -17,8 +17,8 @@ func IsSafe(method string) bool {
 }
 
 // HeaderString writes a text as a String of Structured Fields (RFC 9651): in quotes, with
-// backslashes before quotes and backslashes. ok is false where the text has more than printable
-// ASCII, which no such string can hold.
+// backslashes before quotes and backslashes. ok is false if the text has characters other than
+// printable ASCII, which such a string cannot contain.
 func HeaderString(text string) (line string, ok bool) {
 	if strings.ContainsFunc(text, notVisible) {
 		return "", false
@@ -26,7 +26,8 @@ func HeaderString(text string) (line string, ok bool) {
 	return `"` + escapes.Replace(text) + `"`, true
 }
 
-// notVisible reports whether a character is none of those of a header's string: visible ASCII and the space.
+// notVisible reports whether a header's string cannot contain c. It can contain visible ASCII and
+// the space.
 func notVisible(c rune) bool { return c < ' ' || c > '~' }
 
 var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
@@ -35,8 +36,8 @@ var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 // Fields, and parameters may follow it. Most clients send keys bare: that is taken too, and is the
 // same string as in quotes. A bare one ends with the line.
 //
-// A proxy joins two lines with a comma. So a line with a comma outside of the quotes is
-// refused: two keys must not become one.
+// A proxy joins two lines with a comma. So a line with a comma outside of the quotes is refused:
+// two keys must not become one.
 func ReadHeader(line string) (text, params, problem string) {
 	line = strings.Trim(line, " \t")
 	if i := strings.IndexFunc(line, notVisible); i >= 0 {

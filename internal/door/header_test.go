@@ -62,8 +62,8 @@ func TestReadHeader(t *testing.T) {
 	}
 }
 
-// FuzzHeader holds that what is read can be written, and is read again as the same, and that
-// two lines that a proxy has joined are none.
+// FuzzHeader: a string that was read can be written and read again as the same string, and two
+// lines that a proxy has joined are none.
 func FuzzHeader(f *testing.F) {
 	for _, seed := range []string{`"k"`, `k`, `"a\"b\\c";a="x";b=1`, `"`, `a,b`, "\x00", `;`, `"é"`} {
 		f.Add(seed)

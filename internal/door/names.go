@@ -1,6 +1,6 @@
 package door
 
-// Names by which a key, a turn, and what is known of a call travel.
+// Names of the headers and members that carry a key, a turn and the state of a call.
 const (
 	KeyHeader  = "Idempotency-Key"
 	TurnHeader = "Agent-Turn"

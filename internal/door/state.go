@@ -7,22 +7,22 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// State is where a call stands, as clients are told it.
+// State is the state of a call for clients.
 type State string
 
 // The states of calls. Only those of external tools are pending or parked.
 const (
-	StatePending State = "pending" // accepted, and nothing was sent yet
+	StatePending State = "pending" // accepted, and not sent yet
 	StateRunning State = "running" // no answer yet
-	StateParked  State = "parked"  // it may have taken effect, and a person has to find out
+	StateParked  State = "parked"  // it may have taken effect, and a person must decide
 	StateDone    State = "done"    // its result is kept
 	StateRefused State = "refused" // for good
-	StateExpired State = "expired" // it was answered, and the answer is gone
-	StateBroken  State = "broken"  // it may have taken effect; see dedup.ErrBroken
+	StateExpired State = "expired" // it ran, and its result expired
+	StateBroken  State = "broken"  // see dedup.ErrBroken
 	StateUnknown State = "unknown" // it has not run, or is forgotten
 )
 
-// StateOf says where a call stands, by what is known of its operation and of its record.
+// StateOf returns the state of a call from its operation and its record.
 func StateOf(s external.Status) State {
 	switch {
 	case s.Operation.State != external.None && s.State != external.None:
@@ -36,8 +36,8 @@ func StateOf(s external.Status) State {
 	}
 }
 
-// State says where a call stands that has no answer yet: it is running or parked. It is empty of
-// any other failure.
+// State returns the state of a call without an answer, running or parked. It is empty for any other
+// failure.
 func (f Failure) State() State {
 	switch f.Code {
 	case InFlight:
@@ -49,11 +49,11 @@ func (f Failure) State() State {
 	}
 }
 
-// parkedRetryAfter is how long a person may well take to find out.
+// parkedRetryAfter is a typical time for a person to decide.
 const parkedRetryAfter = 5 * time.Minute
 
-// RetryAfter is when to ask again, with running that of calls that run. It is zero where nothing
-// is to change.
+// RetryAfter returns the time after which to ask again. running is that time for a running call. It
+// is zero if the state will not change.
 func (s State) RetryAfter(running time.Duration) time.Duration {
 	switch s {
 	case StatePending, StateRunning:

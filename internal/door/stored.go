@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 )
 
-// MiddlewareForm is the value of the member "io.github.tooldedup/result" in what the Middleware of
-// package mcpdedup records. It tells these records from those of the same tool in a registry: read
-// as the other kind they would be answers that nobody gave.
+// MiddlewareForm is the value of the member "io.github.tooldedup/result" in records of mcpdedup's
+// Middleware. It distinguishes them from records of the same tool in a registry. Reading one as the
+// other would return a wrong answer.
 const MiddlewareForm = 1
 
-// IsOfMiddleware reports whether a record was written by the Middleware of package mcpdedup.
+// IsOfMiddleware reports whether mcpdedup's Middleware wrote a record.
 func IsOfMiddleware(text json.RawMessage) bool {
 	var s struct {
 		Form int `json:"io.github.tooldedup/result"`

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Words are those that a door's clients know. Each text says what happened, whether anything was
-// done, and what to do next, in that order: a model acts on the last.
+// Words are a door's names for things in texts for clients. Each text states the event, then
+// whether anything was done, then the next step: a model acts on the last.
 type Words struct {
-	// Arguments is what a call is made with: "arguments", or "contents" of a request.
+	// Arguments names the input of a call: "arguments", or "contents" of a request.
 	Arguments string
-	// Same says how the same call is made again, such as "with the same key and the same arguments".
+	// Same describes how to repeat a call, such as "with the same key and the same arguments".
 	Same string
-	// New says how another call is made, such as "call again with a new key".
+	// New describes how to make another call, such as "call again with a new key".
 	New string
-	// Key are the arguments that are the key, if any are. Same and New follow from them.
+	// Key are the arguments that form the key, if there are any. Same and New follow from them.
 	Key []string
-	// Keyless says that the call has no key: calling again does no harm.
+	// Keyless is true if the call has no key, so that a repetition does no harm.
 	Keyless bool
-	// RetryAfter is how long clients wait for a call that is running.
+	// RetryAfter is the time that clients wait for a running call.
 	RetryAfter time.Duration
 }
 
-// Text is a failure in words for a client. Those of Refused are the caller's own, and so are those of
-// KeyRequired and KeyInvalid if no arguments are the key.
+// Text returns the text of a failure for a client. The caller of Text has separate texts for
+// Refused, and for KeyRequired and KeyInvalid if no arguments form the key.
 func (w Words) Text(f Failure) string {
 	if len(w.Key) > 0 {
 		w.Same, w.New = "with the same "+w.Arguments, "give it another value for "+strings.Join(w.Key, ", ")
@@ -64,12 +64,12 @@ const (
 	correct     = "Correct the arguments and call again."
 )
 
-// Unkeyed asks for a key in the way that a door takes it.
+// Unkeyed asks for a key in the way in which the door takes it.
 func (w Words) Unkeyed(with string) string {
 	return "This tool changes something, and the call has nothing that tells a retry from a new action." + nothingDone + "Call again with the same " + w.Arguments + " and " + with
 }
 
-// Again says how to try again after a failure that may pass.
+// Again describes how to try again after a transient failure.
 func (w Words) Again() string {
 	if w.Keyless {
 		return "Calling again does no harm."
@@ -77,7 +77,7 @@ func (w Words) Again() string {
 	return "If you call again, do so " + w.Same + ": it is carried out no more than once."
 }
 
-// Wait says how long to wait.
+// Wait describes how long to wait.
 func (w Words) Wait() string {
 	seconds := Seconds(w.RetryAfter)
 	if seconds == 1 {
@@ -86,7 +86,7 @@ func (w Words) Wait() string {
 	return fmt.Sprintf("Wait %d seconds", seconds)
 }
 
-// changed says what differs from the first call with the key.
+// changed describes the differences from the first call with the key.
 func (w Words) changed(f Failure) string {
 	if len(f.Record.Changed) == 0 {
 		return "with other " + w.Arguments
@@ -104,7 +104,7 @@ const (
 	maxNames = 20
 )
 
-// Name returns a client's name for something as it is, if it is a plain one, else cut and quoted.
+// Name returns a client's name unchanged if it is plain, else cut and quoted.
 func Name(name string) string {
 	quoted := strconv.QuoteToASCII(name)
 	if len(quoted) > maxName {
@@ -129,17 +129,17 @@ func Names(all []string) string {
 	return strings.Join(shown, ", ") + rest
 }
 
-// Second writes a time as clients are told it in a sentence.
+// Second formats a time for a sentence.
 func Second(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Seconds are whole ones, rounded up.
+// Seconds returns d in whole seconds, rounded up.
 func Seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
-// HiddenRefusal stands in place of a refusal that is OfDatabase.
+// HiddenRefusal replaces the text of a refusal that is OfDatabase.
 const HiddenRefusal = "The tool refused this call, and its answer is final."
 
-// OfDatabase reports whether a text is an error of Postgres's or of pgx's. Those
-// of pgx quote values of arguments, and name columns and types.
+// OfDatabase reports whether a text is an error of Postgres or pgx. The errors of pgx quote values
+// of arguments, and name columns and types.
 func OfDatabase(text string) bool {
 	for _, mark := range [...]string{"(SQLSTATE ", "(OID ", "failed to encode args[", "can't scan into dest["} {
 		if strings.Contains(text, mark) {

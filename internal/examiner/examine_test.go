@@ -43,7 +43,7 @@ func TestExamineIsOneRoundTrip(t *testing.T) {
 	}
 }
 
-// TestExamineInAnySession: what is read does not go by the session's settings.
+// TestExamineInAnySession: the result does not depend on the session's settings.
 func TestExamineInAnySession(t *testing.T) {
 	t.Parallel()
 
@@ -63,8 +63,8 @@ func TestExamineInAnySession(t *testing.T) {
 	require.Empty(t, x.Problems)
 }
 
-// TestExamineTakesNoLock: the table and its partitions can be locked by somebody else, and
-// a caller's transaction keeps no lock on them.
+// TestExamineTakesNoLock: another session can lock the table and its partitions, and a caller's
+// transaction keeps no lock on them.
 func TestExamineTakesNoLock(t *testing.T) {
 	t.Parallel()
 
@@ -94,9 +94,9 @@ func TestExamineTakesNoLock(t *testing.T) {
 	require.Zero(t, held)
 }
 
-// TestExamineLetsBe: what does not act on records, and what Check finds that lets a record
-// be written as it is, keeps no effect from running. TestCheckBroken of package migrations has
-// what Check does not find either.
+// TestExamineLetsBe: what does not act on records, and what Check finds that lets a record be
+// written as it is, keeps no effect from running. TestCheckBroken of package migrations has what
+// Check does not find either.
 func TestExamineLetsBe(t *testing.T) {
 	t.Parallel()
 

@@ -2,53 +2,53 @@ package examiner
 
 import "strings"
 
-// Problem is one thing that is wrong, and how to put it right.
+// Problem is a fault of the tables with its remedy.
 type Problem struct {
 	Name string
 	// What describes the fault and its consequence.
 	What string
-	// Fix says what to do. Where SQL is all there is to it, it is "run: " and
-	// a statement for a role that owns the table.
+	// Fix is the remedy. If SQL alone repairs the fault, Fix is "run: " and a statement for a role
+	// that owns the table.
 	Fix string
-	// Warning is true where calls are answered as if the problem were not there.
+	// Warning is true if the fault does not affect the answers of calls.
 	Warning bool
 }
 
-// A problem is an entry of the one list of what can be wrong. The server judges: each row that
-// the entry's SQL finds is one Problem.
+// A problem is an entry of the list of possible faults. The server decides: each row that the
+// entry's SQL finds is one Problem.
 type problem struct {
 	name string
-	// of says what it is a problem of.
+	// of is the subject of the problem.
 	of subject
-	// needs says without what there is nothing to look for.
+	// needs is a condition for the entry, such as a table that its SQL names.
 	needs need
-	// columns and from are the SQL. Of tables, t is the table in question.
+	// columns and from are the SQL. In entries of tables, t is the table.
 	columns, from string
 	// decisive is the condition under which no effect is run; empty where one always is.
 	decisive string
 	// what and fix are sentences. {column} stands for a column of the row.
 	what, fix string
 	warning   bool
-	// last ends the list: without the table there is nothing to say about it.
+	// last ends the list: without the table there are no further problems.
 	last bool
 }
 
-// subject is what an entry is about.
+// subject is the object of a problem.
 type subject int
 
 const (
 	ofServer subject = iota
 	// ofDedup is tool_dedup.
 	ofDedup
-	// ofTables are tool_dedup and the optional tables. Whatever is wrong with an optional table
-	// is its problem "broken".
+	// ofTables are tool_dedup and the optional tables. A fault of an optional table is its problem
+	// "broken".
 	ofTables
 )
 
-// missing is the problem of an optional table that is not there.
+// missing is the problem of a missing optional table.
 const missing = "missing"
 
-// need is what an entry's SQL names, and not every database has.
+// need is an object that an entry's SQL names, and that not every database has.
 type need string
 
 const (
@@ -57,7 +57,7 @@ const (
 	citus    need = "citus"
 )
 
-// problems is the list, in the order in which it is best repaired.
+// problems is the list, in the best order of repair.
 func problems() (all []problem) {
 	for _, some := range [][]problem{
 		serverProblems(), absenceProblems(), columnProblems(), primaryKeyProblems(), constraintProblems(), dueIndexProblems(),
@@ -68,7 +68,7 @@ func problems() (all []problem) {
 	return all
 }
 
-// Row is what SQL has found, by column.
+// Row is a row that SQL found, by column.
 type Row map[string]any
 
 // Fill puts the columns of a row into a sentence.
@@ -82,7 +82,7 @@ func (r Row) Fill(sentence string) string {
 	return strings.NewReplacer(pairs...).Replace(sentence)
 }
 
-// text is a column of a row; empty where there is none.
+// text returns a column of a row, or "".
 func (r Row) text(column string) string {
 	text, _ := r[column].(string)
 	return text

@@ -13,7 +13,7 @@ func serverProblems() []problem {
 		what: "the server is a standby: it cannot write, and does not know the latest records",
 		fix:  "connect to the primary, for example with target_session_attrs=read-write",
 	}, {
-		// On a standby that is nothing that could be changed.
+		// On a standby it cannot be changed.
 		name: "read_only",
 		from: `WHERE current_setting('default_transaction_read_only')::boolean AND NOT pg_catalog.pg_is_in_recovery()`,
 		what: "default_transaction_read_only is on for role {role}, so that no effect can write",
@@ -21,7 +21,7 @@ func serverProblems() []problem {
 	}}
 }
 
-// absenceProblems are those of a database without a table tool_dedup, or with half of the schema.
+// absenceProblems are the problems of a database without tool_dedup, or with half of the schema.
 func absenceProblems() []problem {
 	const (
 		absent      = `FROM wanted w WHERE w.optional IS NULL AND EXISTS (SELECT FROM nsp) AND NOT EXISTS (SELECT FROM relation r WHERE r.bare = w.bare)`
@@ -51,7 +51,7 @@ func absenceProblems() []problem {
 		what: Missing("{table}") + " in database {database}",
 		fix:  "run `dedup migrate up`, or apply migrations.FS with the application's goose or the output of `dedup migrate print`",
 	}, {
-		// Goose has recorded nothing, or only a part was restored: only the operator knows which.
+		// Goose recorded nothing, or only a part was restored: only the operator can tell.
 		name: "migrations_pending", of: ofDedup, needs: versions,
 		from: `WHERE NOT ` + recorded,
 		what: "{table} is there, but {schema}." + VersionTable + " does not record the migration that makes it: the schema is applied by half, or by other means than goose",
@@ -68,7 +68,7 @@ func absenceProblems() []problem {
 	}}
 }
 
-// accessProblems are those of the current role.
+// accessProblems are the problems of the current role.
 func accessProblems() []problem {
 	return []problem{{
 		name: "schema_usage_missing", of: ofDedup,
@@ -76,7 +76,7 @@ func accessProblems() []problem {
 		what: "role {role} lacks USAGE on schema {schema}",
 		fix:  "run: GRANT USAGE ON SCHEMA {schema} TO {role}",
 	}, {
-		// Privileges on all the columns do as well as one on the table.
+		// Privileges on all columns are as good as one on the table.
 		name: "privileges_missing", of: ofTables,
 		columns: `lacks.names AS lacks`,
 		from: `CROSS JOIN LATERAL (
@@ -99,8 +99,8 @@ func accessProblems() []problem {
 	}}
 }
 
-// optionalProblems are the tables that are missing of those that only some programs use. A
-// pending migration that makes one is a problem already.
+// optionalProblems are the missing tables that only some programs use. A pending migration that
+// makes one is reported already.
 func optionalProblems() []problem {
 	const made = `(w.versions ->> 0)::bigint IN (SELECT version FROM applied)`
 	return []problem{{
@@ -117,10 +117,10 @@ func optionalProblems() []problem {
 	}}
 }
 
-// citusProblems are those of a table that Citus does not commit together with effects.
+// citusProblems are the problems of a table that Citus does not commit together with effects.
 func citusProblems() []problem {
-	// A table without a distribution column whose replication model is not that of reference
-	// tables, "t", and that has a colocation group is one of a distributed schema: it lies in one
+	// A table belongs to a distributed schema if it has no distribution column, has a colocation
+	// group, and its replication model is not "t", the model of reference tables. It lies in one
 	// shard, beside the schema's other tables.
 	const placed = `(d.partmethod = 'h' AND a.attname = 'scope'
                 OR d.partmethod = 'n' AND to_jsonb(d) ->> 'repmodel' <> 't' AND to_jsonb(d) ->> 'colocationid' <> '0')`
@@ -128,9 +128,9 @@ func citusProblems() []problem {
   LEFT JOIN pg_catalog.pg_attribute a
     ON a.attrelid = t.oid AND a.attnum = substring(d.partkey FROM ':varattno ([0-9]+)')::int
  WHERE `
-	// Tables of this node alone that the role may write to: those that Citus has no metadata of
-	// and that are no shards of it. The library's own ones are left out in every schema, since no
-	// promise rests on those rows.
+	// Local tables to which the role may write: Citus has no metadata of them, and they are not
+	// shards. The library's own tables are left out in every schema, because no guarantee depends
+	// on their rows.
 	const beside = `SELECT string_agg(name, ', ' ORDER BY place) FILTER (WHERE place <= 20) || COALESCE(' and ' || NULLIF(max(place) - 20, least(max(place) - 20, 0)) || ' more', '') AS names
              FROM (SELECT format('%I.%I', n.nspname, c.relname) AS name, row_number() OVER (ORDER BY n.nspname, c.relname) AS place
                      FROM pg_catalog.pg_class c

@@ -47,8 +47,8 @@ func columnProblems() []problem {
 // distribution is the partition key that keeps an identity unique.
 const distribution = "HASH (scope)"
 
-// partitionedOtherwise is the condition of a table that cannot have the primary key, since that
-// must have the columns of the partition key.
+// partitionedOtherwise is the condition of a table that cannot have the primary key, which must
+// contain the columns of the partition key.
 const partitionedOtherwise = `t.relkind = 'p' AND pg_catalog.pg_get_partkeydef(t.oid) <> '` + distribution + `'`
 
 func primaryKeyProblems() []problem {
@@ -84,8 +84,8 @@ func primaryKeyProblems() []problem {
 	}}
 }
 
-// constraintProblems are constraints of somebody else's that act on records. What is inherited is
-// reported where it comes from.
+// constraintProblems are foreign constraints that act on records. An inherited one is reported at
+// its origin.
 func constraintProblems() []problem {
 	const (
 		constraint = `quote_ident(k.conname) AS constraint, r.name AS part, pg_catalog.pg_get_constraintdef(k.oid) AS definition`
@@ -96,7 +96,7 @@ func constraintProblems() []problem {
 		drop = "run: ALTER TABLE {part} DROP CONSTRAINT {constraint}"
 	)
 	return []problem{{
-		// A record that meets one of them looks like a lost race, but there is no winner to read.
+		// A record that violates one looks like a lost race, but there is no winning row to read.
 		name: "unique_extra", of: ofTables,
 		columns: `r.name AS part,
        COALESCE('constraint ' || quote_ident(k.conname), 'unique index ' || format('%I.%I', r.nspname, x.relname)) AS it,
@@ -117,8 +117,8 @@ func constraintProblems() []problem {
 		what:    "constraint {constraint} of {part}, {definition}, can refuse what the library writes: a refusal, a claim, or a tombstone, which has no result",
 		fix:     drop,
 	}, {
-		// One that only refuses a record is no problem: its scope is then unknown to the
-		// application, and the effect is rolled back as well.
+		// A foreign key that only refuses a record is harmless: the application does not know the
+		// scope, and the effect is rolled back as well.
 		name: "foreign_key", of: ofTables,
 		columns: constraint,
 		from:    enforced + ` AND k.contype = 'f' AND (k.confdeltype IN ('c', 'n', 'd') OR k.confupdtype IN ('c', 'n', 'd'))`,
@@ -151,8 +151,8 @@ func dueIndexProblems() []problem {
 	}}
 }
 
-// storageProblems are those of a table that does not survive what its effects survive, or whose
-// rows have no place.
+// storageProblems are the problems of a table that is less durable than its effects, or that has no
+// place for some rows.
 func storageProblems() []problem {
 	return []problem{{
 		name: "unlogged", of: ofDedup, decisive: "true",
@@ -200,15 +200,15 @@ func storageProblems() []problem {
 	}}
 }
 
-// hookProblems are what runs in place of a statement on the table, or beside it.
+// hookProblems are triggers and rules that replace a statement on the table, or add to it.
 func hookProblems() []problem {
 	// Which triggers and rules act depends on a setting that a role can have.
 	const enabled = ` IN ('A', CASE current_setting('session_replication_role', true) WHEN 'replica' THEN 'R' ELSE 'O' END)`
 	return []problem{{
-		// Triggers that fire for an INSERT (4): for each row (1), or for the statement, which is
-		// always one on the table itself and none on its partitions. And those that fire before
-		// (2) a row is changed (16) or deleted (8). Those of foreign keys are internal and no
-		// user's. A trigger of updates can swallow the record where a claim is completed.
+		// Triggers that fire for an INSERT (4): for each row (1), or for the statement, which
+		// always names the table itself and never a partition. Also triggers that fire before (2) a
+		// row is changed (16) or deleted (8). Internal ones belong to foreign keys. A trigger of
+		// updates can swallow the record if it completes a claim.
 		name: "trigger", of: ofTables, decisive: `(g.tgtype & 3) = 3 AND ((g.tgtype & 4) = 4 OR (` + engineSQL + `) <> 1 AND (g.tgtype & 16) = 16)`,
 		columns: `quote_ident(g.tgname) AS trigger, r.name AS part,
        CASE WHEN (g.tgtype & 4) = 4 THEN 'fires when a record is inserted into ' || r.name || ': it can swallow, change or delete the record, or refuse it for reasons of its own'
@@ -221,7 +221,7 @@ func hookProblems() []problem {
 		what: "trigger {trigger} {fires}",
 		fix:  "run: ALTER TABLE {part} DISABLE TRIGGER {trigger}",
 	}, {
-		// One for an INSERT acts where records are written: on the table itself.
+		// A rule for INSERT acts on the table itself, into which records are written.
 		name: "rule", of: ofTables, decisive: `w.ev_type = '3' AND r.oid = t.oid`,
 		columns: `quote_ident(w.rulename) AS rule, r.name AS part`,
 		from: `JOIN rels r ON r.root = t.oid

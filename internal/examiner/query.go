@@ -9,15 +9,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// query asks for some of the problems at once.
+// query finds several problems at once.
 type query struct {
 	problems []problem
 	with     string // the common table expressions
 	decisive bool
 }
 
-// decisiveQuery runs in the transactions of callers as well: it takes no lock on what it looks
-// at, and calls no function that can fail.
+// decisiveQuery finds the decisive problems. It also runs in callers' transactions, so it locks
+// none of the tables and calls no function that can fail.
 func decisiveQuery() *query {
 	q := &query{with: withTables, decisive: true}
 	for _, p := range problems() {
@@ -28,7 +28,7 @@ func decisiveQuery() *query {
 	return q
 }
 
-// wholeQuery asks for all problems, as far as what they need is there.
+// wholeQuery finds all problems whose needs are met.
 func wholeQuery(schema string, there map[need]bool) *query {
 	q := &query{with: withTables + withColumns}
 	if there[versions] {
@@ -44,7 +44,7 @@ func wholeQuery(schema string, there map[need]bool) *query {
 	return q
 }
 
-// sql is the query as one statement of one JSON document.
+// sql returns the query as one statement that returns one JSON document.
 func (q *query) sql() string {
 	var found []string
 	for _, p := range q.problems {
@@ -74,14 +74,14 @@ func (p *problem) sql(decisive bool) string {
 	return text
 }
 
-// answer is what the server says: rows for each problem that was asked for.
+// answer is the server's answer: rows for each problem of the query.
 type answer struct {
 	Engine Engine  `json:"engine"`
 	Names  Row     `json:"names"`
 	Found  [][]Row `json:"found"`
 }
 
-// found puts the answer into words. Those of the optional tables come last, table by table.
+// found converts the answer to Problems. Those of the optional tables come last, table by table.
 func (q *query) found(a *answer) (found []Problem) {
 	optional := map[string][]Problem{}
 	for i, p := range q.problems {
@@ -113,7 +113,7 @@ func (q *query) found(a *answer) (found []Problem) {
 	return found
 }
 
-// thereSQL says what else can be named.
+// thereSQL finds the needs that are met.
 const thereSQL = `
 WITH nsp AS (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = $1::text)
 SELECT json_build_object(
@@ -131,9 +131,9 @@ SELECT json_build_object(
          WHERE d.relnamespace = 'pg_catalog'::regnamespace AND d.relname = 'pg_dist_partition'
            AND has_table_privilege(d.oid, 'SELECT')))`
 
-// withTables are the tables $2 of the schema $1. relation is whatever has the name of one, and t
-// those that are tables. rels are these and their partitions: whatever can sit on a partition, and
-// act there on a record, is looked for there too.
+// withTables are the tables $2 of the schema $1. relation is any relation with such a name, and t
+// those that are tables. rels are these and their partitions, because an object of a partition can
+// act on a record too.
 const withTables = `
 WITH RECURSIVE names AS (
     SELECT quote_ident($1::text) AS schema, quote_ident(current_database()) AS database, quote_ident(current_user) AS role
@@ -173,7 +173,7 @@ WITH RECURSIVE names AS (
       JOIN pg_catalog.pg_index i ON i.indexrelid = k.conindid
 )`
 
-// withColumns are the columns that are wanted, and what is there of them.
+// withColumns are the wanted columns, each with the existing one.
 const withColumns = `, columns AS (
     SELECT t.oid, c.name AS "column", c.type AS wanted, c.ordered, c.nullable, c.ddl, a.attnum, a.attnotnull,
            pg_catalog.format_type(a.atttypid, a.atttypmod) AS type,

@@ -7,37 +7,37 @@ import (
 	"strings"
 )
 
-// VersionTable is where goose records which migrations have been applied.
+// VersionTable is the table in which goose records the applied migrations.
 const VersionTable = "tool_dedup_version"
 
-// Table is a table as the migrations make it.
+// Table is a table that the migrations make.
 type Table struct {
 	Name string
-	// Migrations are those that make the table and change it, in order.
+	// Migrations are the migrations that make and change the table, in order.
 	Migrations []int64
 
 	columns string // as DDL
-	// privileges are those that a role needs on it. operations.md has the GRANTs.
+	// privileges are the privileges on it that a role needs. operations.md has the GRANTs.
 	privileges string
-	// key are the columns of the primary key, and with its storage parameters.
+	// key are the columns of the primary key. with are its storage parameters.
 	key, with string
-	// without says what calls do without that key, and otherKey with another.
+	// without is the consequence for calls if that key is missing, and otherKey with another key.
 	without, otherKey string
 
-	// optional begins the names of the problems of a table that only some programs use. It is
-	// empty for tool_dedup, whose problems have names of their own.
+	// optional is the prefix of the problems of a table that only some programs use. It is empty
+	// for tool_dedup, whose problems have names without a prefix.
 	optional string
-	// warning is true where no call needs the table.
+	// warning is true if no call needs the table.
 	warning bool
 }
 
-// Tables are those that the migrations make, tool_dedup first. FindProblems reports any
-// of them that is missing or not as it is here, but for its other indexes.
+// Tables returns the tables that the migrations make, tool_dedup first. FindProblems reports each
+// one that is missing or differs, except in additional indexes.
 func Tables() []Table {
 	return append([]Table{dedupTable()}, optionalTables()...)
 }
 
-// everything is what a role needs on a table whose rows come and go.
+// everything are the privileges that a role needs on a table whose rows come and go.
 const everything = "SELECT, INSERT, UPDATE, DELETE"
 
 func dedupTable() Table {
@@ -53,8 +53,8 @@ func dedupTable() Table {
 	}
 }
 
-// optionalTables are those that only some programs use. FindProblems cannot know which
-// programs those are.
+// optionalTables returns the tables that only some programs use. FindProblems cannot know those
+// programs.
 func optionalTables() []Table {
 	return []Table{{
 		Name: "tool_effect", Migrations: []int64{2},
@@ -87,7 +87,7 @@ func optionalTables() []Table {
 	}}
 }
 
-// tablesJSON are tables as the server is asked for them.
+// tablesJSON returns tables as a JSON parameter of the query.
 func tablesJSON(tables ...Table) string {
 	var all []map[string]any
 	for _, t := range tables {
@@ -105,7 +105,7 @@ func tablesJSON(tables ...Table) string {
 	return string(text)
 }
 
-// columns takes the columns of a table apart.
+// columns splits the columns of a table.
 func columns(list string) (all []map[string]any) {
 	for column := range strings.SplitSeq(list, ",") {
 		name, ddl, _ := strings.Cut(strings.TrimSpace(column), " ")
@@ -116,6 +116,6 @@ func columns(list string) (all []map[string]any) {
 	return all
 }
 
-// DueExpression is the expression of the index tool_dedup_due; the planner
-// uses the index only for these very words.
+// DueExpression is the expression of the index tool_dedup_due. The planner uses the index only for
+// this exact text.
 const DueExpression = `(CASE WHEN result IS NULL THEN forget_at ELSE expires_at END)`

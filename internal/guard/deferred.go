@@ -18,16 +18,16 @@ type Deferred interface {
 	Begin(ctx context.Context) error
 }
 
-// Defer returns an effect on a transaction that has not begun. It begins before the first
-// statement on [Effect.Tx]; Conn and LargeObjects begin it at once, with ctx. The effect is no
-// call's: no context sets calls inside it apart.
+// Defer returns an effect on a transaction that begins before the first statement on [Effect.Tx].
+// Conn and LargeObjects begin it at once, with ctx. The effect belongs to no call, so calls in its
+// context are not treated as nested.
 func Defer(ctx context.Context, d Deferred) *Effect {
 	e := &Effect{Context: ctx}
 	e.tx.root, e.tx.deferred = &e.tx, &deferredTx{d, ctx}
 	return e
 }
 
-// deferredTx is a Deferred and the context for uses that come without one.
+// deferredTx is a Deferred with the context for methods that take none.
 type deferredTx struct {
 	Deferred
 	ctx context.Context
@@ -42,8 +42,8 @@ func DeferredOf(tx pgx.Tx) Deferred {
 	return e.deferred.Deferred
 }
 
-// begun reports whether the transaction has begun. It does not wait for a use of e: a DoTx
-// begins the transaction with a pipeline of its own.
+// begun reports whether the transaction has begun. A DoTx begins it in its own pipeline, without a
+// method of e.
 func (e *guardedTx) begun() bool {
 	if e.tx == nil {
 		e.tx = e.deferred.Tx()
@@ -61,8 +61,8 @@ func (e *guardedTx) begin(ctx context.Context) error {
 	return err
 }
 
-// beginNow is begin for the methods that take no context. What uses an error of it has the
-// same error from the next statement.
+// beginNow is begin for the methods that take no context. If it fails, the next statement returns
+// the same error.
 func (e *guardedTx) beginNow() {
 	if !e.begun() {
 		_ = e.begin(e.deferred.ctx)

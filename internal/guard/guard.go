@@ -1,6 +1,6 @@
-// Package guard keeps an effect within its transaction: it hands out a pgx.Tx that cannot
-// be ended, marks the effect's context, and says afterwards in what state the effect left
-// its transaction. It knows pgx and SQL's transaction control, and nothing of tool_dedup.
+// Package guard keeps an effect within its transaction. It gives the effect a pgx.Tx that cannot be
+// ended, marks the effect's context, and afterwards checks the state of the transaction. It depends
+// on pgx and on SQL's transaction control, but not on tool_dedup.
 package guard
 
 import (
@@ -19,35 +19,34 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// guardedTx is the pgx.Tx that an effect is handed. Everything works on it but
-// ending it: Commit and Rollback answer ErrTxControl, and so does SQL that
-// would do the same, before it is sent. Begin gives a savepoint.
+// guardedTx is the pgx.Tx of an effect. Everything works except for ending it: Commit and Rollback
+// return ErrTxControl, and so does SQL with the same effect, before it is sent. Begin makes a
+// savepoint.
 //
-// What is refused here is what honest code does by mistake. Conn stays
-// reachable, so what counts is checked afterwards: the connection's transaction
-// status before every statement, and the transaction's name in the statement
-// that writes the record.
+// The guard stops mistakes of honest code. Conn stays reachable, so the state is also checked: the
+// status of the connection's transaction before every statement, and the transaction's identity in
+// the statement that writes the record.
 //
-// Of what it hands out, a LargeObjects value and the Conn are not closed with it:
-// they must not be kept after the effect has returned.
+// A LargeObjects value and the Conn are not closed with the effect, which must not keep them after
+// it returns.
 type guardedTx struct {
 	tx     pgx.Tx     // nil before a deferred transaction has begun
-	root   *guardedTx // itself, in the outermost of one effect
+	root   *guardedTx // the outermost transaction of the effect
 	nested bool
 
 	// The rest is used in the root only.
 
 	depth     int                            // 1, or more inside other effects; 0 in a deferred one
-	deferred  *deferredTx                    // nil where the transaction has begun before
+	deferred  *deferredTx                    // nil if the transaction began earlier
 	closed    atomic.Bool                    // the effect has returned
 	refused   atomic.Bool                    // transaction control was tried
 	connAsked atomic.Bool                    // the effect has the Conn, on which anything can be sent
-	failed    atomic.Pointer[pgconn.PgError] // the first error of a statement, where it was seen
+	failed    atomic.Pointer[pgconn.PgError] // the first error of a statement, if it is known
 }
 
 var _ pgx.Tx = (*guardedTx)(nil)
 
-// ready reports whether a statement may be sent, and begins a deferred transaction.
+// ready begins a deferred transaction, and returns an error if the statement must not be sent.
 func (e *guardedTx) ready(ctx context.Context, sql string) error {
 	if err := e.allowed(sql); err != nil {
 		return err
@@ -61,7 +60,7 @@ func (e *guardedTx) ready(ctx context.Context, sql string) error {
 	return nil
 }
 
-// allowed refuses transaction control, and everything once the effect has returned.
+// allowed refuses transaction control, and every statement after the effect returned.
 func (e *guardedTx) allowed(sql string) error {
 	if e.root.closed.Load() {
 		return pgx.ErrTxClosed
@@ -73,7 +72,7 @@ func (e *guardedTx) allowed(sql string) error {
 	return nil
 }
 
-// ConnOf is tx.Conn without a note that the effect asked for it.
+// ConnOf is tx.Conn without noting that the effect used it.
 func ConnOf(tx pgx.Tx) *pgx.Conn {
 	for {
 		e, ok := tx.(*guardedTx)
@@ -93,7 +92,7 @@ func (e *guardedTx) ended() bool {
 	return !pg.IsClosed() && pg.TxStatus() == 'I'
 }
 
-// note keeps the first error of a statement, or the one that ended the session
+// note keeps the first error of a statement, or the error with which the server ended the session
 // because of a limit.
 func (e *guardedTx) note(err error) {
 	if err == nil {
@@ -109,7 +108,7 @@ func (e *guardedTx) note(err error) {
 	}
 }
 
-// notedRow notes the error that comes to light when its row is read.
+// notedRow notes an error that occurs while its row is read.
 type notedRow struct {
 	pgx.Row
 	e *guardedTx
@@ -121,8 +120,7 @@ func (r notedRow) Scan(dest ...any) error {
 	return err
 }
 
-// notedRows notes the error that comes to light when its rows are read, and that
-// its connection was asked for.
+// notedRows notes an error that occurs while its rows are read, and a use of its connection.
 type notedRows struct {
 	pgx.Rows
 	e *guardedTx
@@ -164,8 +162,8 @@ func (e *guardedTx) Rollback(ctx context.Context) error {
 	return e.tx.Rollback(ctx)
 }
 
-// mayEnd lets savepoints end. The outermost transaction answers ErrTxControl,
-// but for a deferred Rollback after the effect has returned.
+// mayEnd lets savepoints end. The outermost transaction returns ErrTxControl, except for a deferred
+// Rollback after the effect returned.
 func (e *guardedTx) mayEnd() error {
 	switch {
 	case e.root.closed.Load():
@@ -244,7 +242,8 @@ func (e *guardedTx) LargeObjects() pgx.LargeObjects {
 	return e.tx.LargeObjects()
 }
 
-// closedLargeObjects are those of a closed transaction. pgx makes none without a transaction.
+// closedLargeObjects returns large objects of a closed transaction. pgx makes none without a
+// transaction.
 func closedLargeObjects() pgx.LargeObjects {
 	b := &pgx.Batch{}
 	b.BeginTx(pgx.TxOptions{})
@@ -262,7 +261,7 @@ func (e *guardedTx) Conn() *pgx.Conn {
 	return e.tx.Conn()
 }
 
-// failedRows are the rows of a statement that was not sent. Those of pgx panic when they are scanned.
+// failedRows are the rows of a statement that was not sent. Rows of pgx would panic in Scan.
 type failedRows struct{ err error }
 
 func (r failedRows) Close()                                       {}
@@ -276,25 +275,24 @@ func (r failedRows) RawValues() [][]byte                          { return nil }
 func (r failedRows) Conn() *pgx.Conn                              { return nil }
 func (r failedRows) TypeMap() *pgtype.Map                         { return nil }
 
-// Owner is the call that an effect belongs to.
+// Owner identifies the call of an effect.
 type Owner struct {
 	Database                 string // as wire.Conn.Home names it
 	Schema, Scope, Tool, Key string
 }
 
-// Effect is a running effect: the context that it is given, which sets calls inside it
-// apart from calls beside it, and the transaction that it is handed. A Do inside it would wait
-// for connections and twins that wait for the effect, and no deadlock detector sees that
-// (measured: opposite nesting hung 10 of 10).
+// Effect is a running effect: its context, which distinguishes calls inside it from calls beside
+// it, and its transaction. A Do inside it would wait for connections and twins that wait for the
+// effect, and no deadlock detector sees that (measured: opposite nesting hung 10 of 10).
 //
-// It is one allocation with its transaction.
+// It is one allocation together with its transaction.
 type Effect struct {
 	context.Context
 	scope scope
 	tx    guardedTx
 }
 
-// scope is an effect as the contexts below it see it.
+// scope is the effect in contexts that derive from its own.
 type scope struct {
 	owner Owner
 	outer *scope
@@ -311,7 +309,7 @@ func (e *Effect) Value(key any) any {
 	return e.Context.Value(key)
 }
 
-// Enter begins an effect of owner's on tx. It must be left.
+// Enter begins an effect of owner on tx. The caller must call Leave.
 func Enter(ctx context.Context, owner Owner, tx pgx.Tx) *Effect {
 	outer, _ := ctx.Value(scopeKey{}).(*scope)
 	e := &Effect{Context: ctx, scope: scope{owner: owner, outer: outer}}
@@ -319,28 +317,28 @@ func Enter(ctx context.Context, owner Owner, tx pgx.Tx) *Effect {
 	return e
 }
 
-// Tx is the transaction for the effect.
+// Tx returns the transaction for the effect.
 func (e *Effect) Tx() pgx.Tx { return &e.tx }
 
-// Leave ends the effect: its transaction and its context serve no longer.
+// Leave ends the effect: its transaction and its context cannot be used any longer.
 func (e *Effect) Leave() {
 	e.tx.closed.Store(true)
 	e.scope.ended.Store(true)
 }
 
-// Verdict judges an effect that returned err by the state in which it left the
-// transaction that started then: err, or why nothing of it may be committed. Once it is
-// ErrTxEnded nothing else counts.
+// Verdict returns the error of an effect that returned err: err, or the reason why nothing of the
+// effect may be committed. started is now() in its transaction. ErrTxEnded has precedence over
+// every other error.
 func (e *Effect) Verdict(ctx context.Context, started time.Time, err error) error {
 	return e.tx.verdict(ctx, started, err)
 }
 
-// EndedTx reports whether an effect that panicked had ended its transaction.
+// EndedTx reports whether an effect that panicked ended its transaction.
 func (e *Effect) EndedTx(ctx context.Context, started time.Time) bool {
 	return e.tx.verdict(ctx, started, errPanicked) == ErrTxEnded
 }
 
-// Depth is how many effects tx is inside of.
+// Depth returns the number of effects that contain tx.
 func Depth(tx pgx.Tx) int {
 	if guarded, ok := tx.(*guardedTx); ok {
 		return guarded.root.depth
@@ -370,8 +368,7 @@ func InsideOwn(ctx context.Context, owner Owner) bool {
 	return false
 }
 
-// verdict says in what state an effect that returned err left its transaction.
-// Once the transaction is gone nothing else counts.
+// verdict is Verdict of the effect on e.
 func (e *guardedTx) verdict(ctx context.Context, started time.Time, err error) error {
 	pg := ConnOf(e).PgConn()
 	switch {
@@ -395,7 +392,7 @@ func (e *guardedTx) verdict(ctx context.Context, started time.Time, err error) e
 	return err
 }
 
-// refusedControl is the end of an effect that returned err and may have tried to end its
+// refusedControl returns the error of an effect that returned err and may have tried to end its
 // transaction.
 func (e *guardedTx) refusedControl(ctx context.Context, err error) error {
 	if !e.refused.Load() {
@@ -404,8 +401,8 @@ func (e *guardedTx) refusedControl(ctx context.Context, err error) error {
 	return Misused(ctx, ErrTxControl, err)
 }
 
-// Misused is the error of an effect that misused its transaction and returned err, which may be
-// nil. If ctx has ended that is the answer and not the misuse, which it may have led to.
+// Misused returns the error of an effect that misused its transaction and returned err, which may
+// be nil. If ctx ended, it returns the context's error, because that may have caused the misuse.
 func Misused(ctx context.Context, misuse, err error) error {
 	ended := ctx.Err() != nil
 	switch {
@@ -424,7 +421,7 @@ func Misused(ctx context.Context, misuse, err error) error {
 	return fmt.Errorf("%w (the effect returned: %s)", misuse, err.Error())
 }
 
-// aborted is ErrTxAborted with the error that was ignored, where it was seen.
+// aborted returns ErrTxAborted, with the ignored error if it is known.
 func (e *guardedTx) aborted() error {
 	if failed := e.failed.Load(); failed != nil {
 		return fmt.Errorf("%w: %w", ErrTxAborted, failed)
@@ -432,9 +429,9 @@ func (e *guardedTx) aborted() error {
 	return ErrTxAborted
 }
 
-// lost is the end of an effect that did not report its connection's. Where the
-// server ended the session because of a limit it is that, which is no fault that
-// passes: the effect would meet the limit again.
+// lost returns the error of an effect that did not report its lost connection. If the server ended
+// the session because of a limit, it is that error, which is not transient: the effect would exceed
+// the limit again.
 func (e *guardedTx) lost() error {
 	if failed := e.failed.Load(); failed != nil && wire.IsTxTimeout(failed) {
 		return failed
@@ -442,11 +439,11 @@ func (e *guardedTx) lost() error {
 	return errConnLost
 }
 
-// errConnLost is the end of an effect that did not notice its connection's.
+// errConnLost is the error of an effect that did not notice its lost connection.
 var errConnLost = fmt.Errorf("dedup: the connection was lost inside the effect: %w", pgconn.ErrConnClosed)
 
-// swapped reports whether the connection is in another transaction than the one
-// that started then. An aborted one cannot be asked and passes.
+// swapped reports whether the connection is in another transaction than the one that began at
+// started. An aborted transaction cannot be queried and counts as the same.
 func (e *guardedTx) swapped(ctx context.Context, started time.Time) bool {
 	conn := ConnOf(e.tx)
 	if conn.PgConn().TxStatus() != 'T' {
@@ -459,10 +456,10 @@ func (e *guardedTx) swapped(ctx context.Context, started time.Time) bool {
 	return err == nil && !now.Equal(started)
 }
 
-// ErrInvalid is what every misuse of an effect's transaction is, by [errors.Is].
+// ErrInvalid matches every misuse of an effect's transaction in [errors.Is].
 var ErrInvalid = errors.New("dedup: invalid")
 
-// misuse is one of them.
+// misuse is an ErrInvalid with a text.
 type misuse struct{ text string }
 
 func (e *misuse) Error() string { return "dedup: " + e.text }
@@ -471,23 +468,23 @@ func (e *misuse) Error() string { return "dedup: " + e.text }
 func (e *misuse) Is(target error) bool { return target == ErrInvalid }
 
 var (
-	// ErrTxControl: a COMMIT, ROLLBACK, BEGIN or other transaction-control statement was
-	// refused. Returned by the methods of the effect's pgx.Tx, and by Verdict.
+	// ErrTxControl: a COMMIT, ROLLBACK, BEGIN or other transaction-control statement was refused.
+	// Returned by the methods of the effect's pgx.Tx, and by Verdict.
 	ErrTxControl error = &misuse{"the transaction belongs to dedup: return nil to commit, an error to roll back"}
 
 	// ErrTxAborted: the effect returned no error although one of its statements had failed.
 	// Returned by Verdict.
 	ErrTxAborted error = &misuse{"the effect ignored a failed statement; its transaction was rolled back"}
 
-	// ErrTxBusy: the effect returned while a result set or batch was still open. Returned
-	// by Verdict.
+	// ErrTxBusy: the effect returned while a result set or batch was still open. Returned by
+	// Verdict.
 	ErrTxBusy error = &misuse{"the effect left a result set open; close its rows before returning"}
 
-	// ErrTxEnded: the transaction was ended inside the effect, past the guard. Statements
-	// that are sent now would commit by themselves, so they answer this too. Returned by
-	// the methods of the effect's pgx.Tx, and by Verdict.
+	// ErrTxEnded: the effect ended the transaction past the guard. Further statements would be
+	// committed one by one, so they return this error too. Returned by the methods of the effect's
+	// pgx.Tx, and by Verdict.
 	ErrTxEnded = errors.New("dedup: the transaction has been ended inside the effect")
 
-	// errPanicked stands for the error of an effect that returned none.
+	// errPanicked replaces the missing error of an effect that panicked.
 	errPanicked = errors.New("dedup: the effect panicked")
 )

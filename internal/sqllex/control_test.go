@@ -64,8 +64,8 @@ func TestIsTxControl(t *testing.T) {
 	})
 }
 
-// TestIsTxControlAgainstServer asks the server which texts end the transaction
-// that they run in: what is meant by the lists, and nothing that is missed.
+// TestIsTxControlAgainstServer asks the server which texts end the transaction in which they run:
+// exactly those that the lists call control.
 func TestIsTxControlAgainstServer(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -117,8 +117,8 @@ func preparedTransactions(t *testing.T, ctx context.Context, conn *pgxpool.Conn)
 	return all
 }
 
-// FuzzIsTxControl hides text in every place of SQL that is not read as a
-// statement: it must not be found there, and a control statement behind it must.
+// FuzzIsTxControl hides text in every place of SQL that is not read as a statement: it must not be
+// found there, and a control statement behind it must.
 func FuzzIsTxControl(f *testing.F) {
 	for _, sql := range append(append([]string{}, corpus.Control...), corpus.Harmless...) {
 		f.Add(sql, "a", uint8(0))

@@ -1,15 +1,14 @@
-// Package sqllex reads SQL as far as its lexical rules go: where a token, a statement
-// or a WITH clause ends. It knows no grammar beyond that, no table and no connection,
-// and the server stays the judge of what a text means.
+// Package sqllex finds the ends of SQL tokens and statements by the lexical rules. It has no
+// grammar beyond that: only the server knows the meaning of a text.
 package sqllex
 
 import "strings"
 
-// IsTxControl reports whether a text holds a statement that begins or ends a
-// transaction: it must not be sent inside an effect. Savepoints are fine.
+// IsTxControl reports whether a text contains a statement that begins or ends a transaction, which
+// must not be sent inside an effect. Savepoints are allowed.
 //
-// It finds where statements begin. The server is the judge of everything else; what slips
-// through is found by the checks that package guard makes.
+// It looks at the beginnings of statements. The checks of package guard find any other way to end a
+// transaction.
 func IsTxControl(sql string) bool {
 	for {
 		sql = skipBlank(sql)
@@ -24,15 +23,14 @@ func IsTxControl(sql string) bool {
 	}
 }
 
-// controlStatement reports whether the statement at the start of sql is
-// transaction control.
+// controlStatement reports whether the statement at the start of sql is transaction control.
 func controlStatement(sql string) bool {
 	first, rest := word(sql)
 	switch strings.ToLower(first) {
 	case "begin", "start", "commit", "end", "abort":
 		return true
 	case "rollback":
-		// ROLLBACK [WORK | TRANSACTION] TO is a savepoint's.
+		// ROLLBACK [WORK | TRANSACTION] TO belongs to a savepoint.
 		second, rest := word(skipBlank(rest))
 		if strings.EqualFold(second, "work") || strings.EqualFold(second, "transaction") {
 			second, _ = word(skipBlank(rest))
@@ -45,9 +43,8 @@ func controlStatement(sql string) bool {
 	return false
 }
 
-// Split cuts a text of the simple protocol into its statements, as the server does.
-// Statements that are empty but for comments are left out. Bodies written as BEGIN
-// ATOMIC are not understood.
+// Split cuts a text of the simple protocol into its statements, as the server does. It drops
+// statements that contain only comments. It does not understand bodies with BEGIN ATOMIC.
 func Split(text string) []string {
 	var statements []string
 	for rest := text; rest != ""; {
@@ -61,8 +58,8 @@ func Split(text string) []string {
 	return statements
 }
 
-// Commits reports whether a statement ends the transaction with COMMIT or its other
-// spelling, END. COMMIT PREPARED ends another transaction.
+// Commits reports whether a statement ends the transaction with COMMIT or END. COMMIT PREPARED ends
+// another transaction.
 func Commits(statement string) bool {
 	first, rest := word(skipBlank(statement))
 	switch strings.ToLower(first) {
@@ -75,7 +72,7 @@ func Commits(statement string) bool {
 	return false
 }
 
-// What follows reads just enough of SQL's lexical rules to find where a token ends.
+// The functions below implement just enough of SQL's lexical rules to find the end of a token.
 
 // word splits off the word at the start of sql, if there is one.
 func word(sql string) (first, rest string) {
@@ -85,8 +82,7 @@ func word(sql string) (first, rest string) {
 	return identifier(sql)
 }
 
-// skipBlank skips white space, empty statements and comments; block comments
-// nest.
+// skipBlank skips white space, empty statements and comments; block comments nest.
 func skipBlank(sql string) string {
 	for sql != "" {
 		switch {
@@ -103,8 +99,7 @@ func skipBlank(sql string) string {
 	return sql
 }
 
-// afterStatement skips to behind the semicolon that ends the statement at the
-// start of sql.
+// afterStatement skips the statement at the start of sql with its semicolon.
 func afterStatement(sql string) string {
 	for sql != "" {
 		if sql[0] == ';' {
@@ -115,9 +110,8 @@ func afterStatement(sql string) string {
 	return ""
 }
 
-// afterToken skips the token, comment or white space at the start of sql, which
-// is not empty. Token by token, because whether a dollar or a backslash quotes
-// depends on what it belongs to.
+// afterToken skips the token, comment or white space at the start of sql, which is not empty. It
+// must go token by token, because a dollar or a backslash has a meaning that depends on its token.
 func afterToken(sql string) string {
 	switch c := sql[0]; {
 	case c == '\'':
@@ -168,9 +162,8 @@ func afterBlockComment(sql string) string {
 	return ""
 }
 
-// afterString skips a string constant and its continuations: with nothing but
-// white space that has a line end in between, a further quoted part belongs to
-// it, and backslashes mean in it what they meant before.
+// afterString skips a string constant and its continuations. A quoted part after white space with a
+// line end continues the constant, and backslashes keep their meaning in it.
 func afterString(sql string, escapes bool) string {
 	for {
 		sql = afterQuote(sql, '\'', escapes)
@@ -209,8 +202,7 @@ func afterQuote(sql string, quote byte, escapes bool) string {
 	return ""
 }
 
-// afterDollar skips a parameter ($1), a dollar-quoted text ($tag$…$tag$), or a
-// dollar that is neither.
+// afterDollar skips a parameter ($1), a dollar-quoted text ($tag$…$tag$), or another dollar.
 func afterDollar(sql string) string {
 	end := 1
 	for end < len(sql) && isDigit(sql[end]) {
@@ -232,7 +224,7 @@ func afterDollar(sql string) string {
 	return ""
 }
 
-// identifier splits off the name at the start of sql. A dollar may stand in it.
+// identifier splits off the name at the start of sql. A name may contain dollars.
 func identifier(sql string) (name, rest string) {
 	n := 1
 	for n < len(sql) && (isWordStart(sql[n]) || isDigit(sql[n]) || sql[n] == '$') {

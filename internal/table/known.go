@@ -5,8 +5,8 @@ import (
 	"crypto/sha256"
 )
 
-// Known stands in for the arguments of a call whose digests are stored in another table of the
-// library: the arguments may be encoded in another way by now.
+// Known replaces the arguments of a call whose digests are stored in another table of the library.
+// By now the arguments may be encoded differently.
 type Known struct {
 	Identity
 	Fingerprint [sha256.Size]byte
@@ -17,13 +17,13 @@ type Known struct {
 
 type knownKey struct{}
 
-// WithKnown returns a context in which the call of k's identity takes its digests from k in place
-// of its arguments. Other calls are not affected.
+// WithKnown returns a context in which the call of k's identity uses the digests in k instead of
+// its arguments. Other calls are not affected.
 func WithKnown(ctx context.Context, k Known) context.Context {
 	return context.WithValue(ctx, knownKey{}, &k)
 }
 
-// KnownOf returns what ctx has of a call, nil if it has nothing.
+// KnownOf returns the Known of a call in ctx, or nil.
 func KnownOf(ctx context.Context, id Identity) *Known {
 	if k, ok := ctx.Value(knownKey{}).(*Known); ok && k.Identity == id {
 		return k

@@ -18,8 +18,8 @@ func (t *Table) LookUp(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) er
 	return s.readLast(p)
 }
 
-// LookUpAll is LookUp of many entries in one statement. It calls see for every entry that
-// has a record.
+// LookUpAll is LookUp of many entries in one statement. It calls see for every entry that has a
+// record.
 func (t *Table) LookUpAll(ctx context.Context, on *wire.Conn, entries []*Entry, see func(n int, s *Seen)) error {
 	if err := on.Prepare(ctx, t.primary, t.lookUpAll); err != nil {
 		return err
@@ -55,12 +55,12 @@ func names(entries []*Entry) (scopes, tools, keys []string) {
 	return scopes, tools, keys
 }
 
-// Peek looks outside a transaction, in one round trip. A record that it finds is final; a free identity
-// is a hint. If calls claim, Peek does not see a claim: a twin in flight looks free, and the attempt that
-// follows finds it busy.
+// Peek looks outside a transaction, in one round trip. A record that it finds is final; a free
+// identity is a hint. If calls claim, Peek does not see a claim: a twin in flight looks free, and
+// the attempt that follows finds it busy.
 //
-// The look-up's snapshot is younger than the lock, whatever isolation level is the
-// session's default.
+// The look-up's snapshot is younger than the lock, whatever isolation level is the session's
+// default.
 func (t *Table) Peek(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
 	if t.Profile.Claims {
 		return t.LookUp(ctx, on, e, s)
@@ -80,7 +80,7 @@ func (t *Table) Peek(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) erro
 	return err
 }
 
-// Probe is Peek that also sees a twin in flight if calls claim: it claims then, and leaves the
+// Probe is Peek that also detects a twin in flight if calls claim: it claims too, and leaves the
 // transaction to be rolled back.
 func (t *Table) Probe(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
 	if !t.Profile.Claims {
@@ -94,25 +94,26 @@ func (t *Table) Probe(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) err
 	return t.openClaim(ctx, on, p, t.setUp, e, RowTimeout, s)
 }
 
-// TryClaim finds out whether a twin has the identity's row but not its lock. It claims the identity, and
-// leaves the transaction to be rolled back. Busy is a twin. A lock on the table, or on a record that may
-// be forgotten, is an error: the DELETE in front of the claim meets these, and no twin.
+// TryClaim detects a twin that holds the identity's row but not its lock. It claims the identity,
+// and leaves the transaction to be rolled back. Busy means a twin. A lock on the table, or on a
+// forgotten record, is an error: the DELETE before the claim waits for these, but not for a twin.
 func (t *Table) TryClaim(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
 	p := on.Pipeline()
 	p.Begin(&t.beginLook)
 	return t.tryClaim(ctx, on, p, e, s)
 }
 
-// TryClaimIn is TryClaim behind a savepoint in a caller's transaction. A claim meets whatever is committed,
-// however old the transaction's snapshot is. The caller rolls back if Marked is true.
+// TryClaimIn is TryClaim behind a savepoint in a caller's transaction. A claim conflicts with
+// everything committed, however old the transaction's snapshot is. The caller must roll back if
+// Marked is true.
 func (t *Table) TryClaimIn(ctx context.Context, on *wire.Conn, savepoint string, e *Entry, s *Seen) error {
 	p := on.Pipeline()
 	p.Ignore(wire.Query{Text: "savepoint " + savepoint})
 	return t.tryClaim(ctx, on, p, e, s)
 }
 
-// tryClaim takes two round trips: preparing a statement waits for a lock on its table, so the limit must
-// be set before. begin holds the statement that begins.
+// tryClaim takes two round trips: preparing a statement waits for a lock on its table, so the limit
+// must be set before. begin holds the statement that begins.
 func (t *Table) tryClaim(ctx context.Context, on *wire.Conn, begin *wire.Pipeline, e *Entry, s *Seen) error {
 	t.startLimit(begin, RowTimeout)
 	begin.Send(ctx)

@@ -10,8 +10,8 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// Open begins a transaction and looks the identity up in one round trip, with which a rider may ride.
-// The caller rolls back, whatever Open returns, unless it commits.
+// Open begins a transaction and looks the identity up in one round trip, in which a rider may ride.
+// The caller must roll back, whatever Open returns, unless it commits.
 func (t *Table) Open(ctx context.Context, on *wire.Conn, e *Entry, s *Seen, r *Rider) error {
 	if err := on.Prepare(ctx, t.usual...); err != nil {
 		return err
@@ -33,12 +33,12 @@ func (t *Table) Open(ctx context.Context, on *wire.Conn, e *Entry, s *Seen, r *R
 	return err
 }
 
-// OpenIn is Open inside the caller's transaction, behind a savepoint. It blocks inside
-// Postgres until twins are done, for at most limit where that is not 0; there the deadlock
-// detector sees it. Busy leaves the transaction to be rolled back to the savepoint.
+// OpenIn is Open inside the caller's transaction, behind a savepoint. It waits inside Postgres
+// until twins end, where the deadlock detector sees the wait. limit bounds the wait; 0 sets no
+// bound. After Busy the caller must roll back to the savepoint.
 //
-// With begin it is also Begin, in the same round trip; then an error without a time in s.At
-// is one of Begin.
+// With begin it also does the work of Begin in the same round trip. An error without a time in s.At
+// is then an error of Begin.
 func (t *Table) OpenIn(ctx context.Context, on *wire.Conn, begin bool, savepoint string, e *Entry, limit time.Duration, s *Seen) error {
 	usual := t.usualIn
 	if begin {
@@ -65,9 +65,9 @@ func (t *Table) OpenIn(ctx context.Context, on *wire.Conn, begin bool, savepoint
 	return err
 }
 
-// openLock takes the identity's advisory lock and looks up. The lock spares a twin an effect that would be
-// rolled back, and shows that a twin is in flight; the primary key decides. If there is a record and the
-// lock is not free, the record counts: its transaction has ended.
+// openLock takes the identity's advisory lock and looks the identity up. The lock spares a twin an
+// effect that would be rolled back, and shows that a twin is in flight; the primary key decides. If
+// there is a record, it counts even if the lock is held: its transaction ended.
 func (t *Table) openLock(ctx context.Context, p *wire.Pipeline, lock wire.Query, e *Entry, s *Seen, r *Rider) (err error) {
 	p.Queue(lock, &e.Lock)
 	p.Queue(t.lookUp, &e.Scope, &e.Tool, &e.Key)
@@ -97,8 +97,8 @@ func (s *Seen) send(ctx context.Context, p *wire.Pipeline) {
 	s.Tx = p.Tx()
 }
 
-// waitForLock waits for the lock inside Postgres. The look-up is another statement, because its snapshot
-// must be younger than the lock.
+// waitForLock waits for the lock inside Postgres. The look-up is another statement, because its
+// snapshot must be younger than the lock.
 func (t *Table) waitForLock(ctx context.Context, on *wire.Conn, e *Entry, limit time.Duration, s *Seen) error {
 	p := on.Pipeline()
 	t.startLimit(p, limit)
@@ -115,8 +115,8 @@ func (t *Table) waitForLock(ctx context.Context, on *wire.Conn, e *Entry, limit 
 	}
 }
 
-// forgetRecord deletes a record that may be forgotten, before the effect runs: a sweep or a reset that
-// holds the row is met before the effect and not after. A twin would hold the lock.
+// forgetRecord deletes a forgotten record before the effect runs. So the call waits for a sweep or
+// a reset that holds the row before the effect and not after it. A twin would hold the lock.
 func (t *Table) forgetRecord(ctx context.Context, on *wire.Conn, e *Entry, limit time.Duration) error {
 	p := on.Pipeline()
 	t.startLimit(p, limit)
@@ -126,12 +126,12 @@ func (t *Table) forgetRecord(ctx context.Context, on *wire.Conn, e *Entry, limit
 	return p.Close()
 }
 
-// openClaim inserts the identity before the effect; the row is completed with the COMMIT. A
-// twin's claim makes the insert wait inside Postgres, so it is sent with a lock_timeout and
-// given up as busy.
+// openClaim inserts the identity before the effect; the row is completed with the COMMIT. A twin's
+// claim makes the insert wait inside Postgres, so it is sent with a lock_timeout, after which the
+// twin counts as busy.
 //
-// The claim is ON CONFLICT DO NOTHING, which looks before it writes: a twin leaves no dead
-// row behind. That is safe here, and only here, because no COMMIT travels with it.
+// The claim is ON CONFLICT DO NOTHING, which looks before it writes, so that a conflict with a twin
+// leaves no dead row. That is safe only here, because no COMMIT travels with it.
 func (t *Table) openClaim(ctx context.Context, on *wire.Conn, p *wire.Pipeline, setUp wire.Query, e *Entry, limit time.Duration, s *Seen) error {
 	p.Queue(setUp)
 	t.queueClaim(p, e, limit)
@@ -149,7 +149,7 @@ func (t *Table) openClaim(ctx context.Context, on *wire.Conn, p *wire.Pipeline, 
 		t.endLimit(p, limit)
 		t.queueClaim(p, e, limit)
 		p.Send(ctx)
-		if err = s.readClaim(p); !s.Found { // what was there is still what was seen
+		if err = s.readClaim(p); !s.Found { // the forgotten record is unchanged
 			s.Record, s.Forgotten = old, true
 		}
 	}
@@ -159,7 +159,7 @@ func (t *Table) openClaim(ctx context.Context, on *wire.Conn, p *wire.Pipeline, 
 	return err
 }
 
-// busyIfLocked reports a claim that gave up waiting as a twin in flight.
+// busyIfLocked sets Busy if a claim gave up waiting.
 func (s *Seen) busyIfLocked(err error) error {
 	if wire.SQLState(err) != wire.CodeLockNotAvailable {
 		return err
@@ -168,7 +168,7 @@ func (s *Seen) busyIfLocked(err error) error {
 	return nil
 }
 
-// queueClaim queues the claim and a look-up, which sees the row that stood in its way.
+// queueClaim queues the claim, and a look-up that sees a conflicting row.
 func (t *Table) queueClaim(p *wire.Pipeline, e *Entry, limit time.Duration) {
 	t.startLimit(p, limit)
 	p.Queue(t.claim, &e.Scope, &e.Tool, &e.Key, &e.Fingerprint, &e.ArgDigests, &e.Keep, &e.Forget)
@@ -179,20 +179,20 @@ func (t *Table) queueClaim(p *wire.Pipeline, e *Entry, limit time.Duration) {
 func (s *Seen) readClaim(p *wire.Pipeline) error {
 	claimed := p.Exec().RowsAffected() == 1
 	err := s.readLast(p)
-	if claimed { // and what the look-up saw is the claim itself
+	if claimed { // the look-up found the claim itself
 		s.Found, s.Forgotten = false, false
 	}
 	s.Hidden = !claimed && !s.Found
 	return err
 }
 
-// RowTimeout is how long a claim, or the DELETE of a record that may be forgotten, waits inside Postgres
-// for the row. Then the connection is given back.
+// RowTimeout bounds how long a claim, or the DELETE of a forgotten record, waits inside Postgres
+// for the row. Afterwards the connection is released.
 const RowTimeout = 5 * time.Millisecond
 
-// Limit are the statements that limit how long those wait for rows and locks that come between set and
-// reset: not at all where limit is 0, and no longer than the session's own lock_timeout allows. Where rows
-// are spread they are for a transaction block.
+// Limit returns statements that bound waits for rows and locks between set and reset: to limit, and
+// to the session's own lock_timeout if that is shorter. A limit of 0 sets no bound. On several
+// servers (Profile.Spread) the statements need a transaction block.
 func Limit(p Profile, limit time.Duration) (set, reset []string) {
 	if limit == 0 {
 		return nil, nil
@@ -204,13 +204,13 @@ func Limit(p Profile, limit time.Duration) (set, reset []string) {
 	return []string{strings.ReplaceAll(l.set.Text, "$1::bigint", text)}, []string{l.reset.Text}
 }
 
-// lockTimeoutSQL limits how long statements wait for rows and locks.
+// lockTimeoutSQL bounds how long statements wait for rows and locks.
 type lockTimeoutSQL struct {
-	// set keeps the session's own limit and sets another one, unless its own is shorter;
-	// reset gives it back.
+	// set saves the session's own limit and sets another one, unless its own is shorter. reset
+	// restores it.
 	set, reset wire.Query
-	// Where rows are spread keep comes first, and SET LOCAL with the limit: Citus passes
-	// on no set_config, and SET LOCAL if it is told to. release ends that.
+	// If rows are spread, keep comes first, then SET LOCAL with the limit: Citus passes SET LOCAL
+	// on if keep tells it to, but never set_config. release ends that.
 	keep, release wire.Query
 	spread        bool
 }
@@ -243,7 +243,7 @@ func newLockTimeoutSQL(p Profile) lockTimeoutSQL {
 	}
 }
 
-// usual are the statements to prepare; SET LOCAL takes no parameter.
+// usual returns the statements to prepare. SET LOCAL takes no parameter and is not among them.
 func (l *lockTimeoutSQL) usual() []wire.Query {
 	if l.spread {
 		return []wire.Query{l.keep, l.set, l.release, l.reset}
@@ -251,8 +251,8 @@ func (l *lockTimeoutSQL) usual() []wire.Query {
 	return []wire.Query{l.set, l.reset}
 }
 
-// startLimit limits how long the statements wait for rows and locks that are queued until
-// endLimit. A limit of 0 is as long as the session allows.
+// startLimit bounds the waits for rows and locks of the statements that are queued until endLimit.
+// A limit of 0 sets no bound.
 func (t *Table) startLimit(p *wire.Pipeline, limit time.Duration) {
 	if limit == 0 {
 		return
@@ -267,7 +267,7 @@ func (t *Table) startLimit(p *wire.Pipeline, limit time.Duration) {
 	p.Ignore(l.set, &text)
 }
 
-// endLimit gives back the session's own limit.
+// endLimit restores the session's own limit.
 func (t *Table) endLimit(p *wire.Pipeline, limit time.Duration) {
 	if limit == 0 {
 		return
@@ -278,8 +278,8 @@ func (t *Table) endLimit(p *wire.Pipeline, limit time.Duration) {
 	p.Ignore(t.lockTimeout.reset)
 }
 
-// coarse rounds a limit up to two digits of milliseconds, so that the texts that hold one
-// are few: connections keep the texts that they have sent.
+// coarse rounds a limit up to two digits of milliseconds, so that there are few different texts:
+// connections keep the texts that they sent.
 func coarse(limit time.Duration) time.Duration {
 	limit, unit := min(limit, maxLockTimeout), time.Millisecond
 	for limit > 100*unit {
@@ -288,16 +288,16 @@ func coarse(limit time.Duration) time.Duration {
 	return (limit + unit - 1) / unit * unit
 }
 
-// maxLockTimeout is the longest lock_timeout: an int32 of milliseconds.
+// maxLockTimeout is the maximum of lock_timeout: an int32 of milliseconds.
 const maxLockTimeout = math.MaxInt32 * time.Millisecond
 
-// lockTimeout is a limit as lock_timeout has it; 0 is none there.
+// lockTimeout returns a limit as a value of lock_timeout, in which 0 sets no bound.
 func lockTimeout(limit time.Duration) string {
 	return strconv.FormatInt(min(max(limit, time.Millisecond), maxLockTimeout).Milliseconds(), 10)
 }
 
-// shorterTimeout is SQL for a lock_timeout of so many milliseconds, or of the session's
-// own where that is shorter.
+// shorterTimeout returns SQL for the shorter of two lock_timeouts: ms milliseconds, and the
+// session's own.
 func shorterTimeout(ms, own string) string {
 	return "CASE WHEN " + own + " <> '0' AND " + own + "::interval < " + ms + " * interval '1 millisecond' THEN " + own + " ELSE " + ms + "::text END"
 }

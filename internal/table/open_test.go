@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzLockTimeout: a limit of any length is one that lock_timeout takes, and no shorter where
-// it can be.
+// FuzzLockTimeout: a limit of any length is one that lock_timeout takes, and no shorter where it
+// can be.
 func FuzzLockTimeout(f *testing.F) {
 	for _, limit := range []time.Duration{
 		math.MinInt64, -1, 0, 1, time.Millisecond, 101 * time.Millisecond, 1234 * time.Millisecond, time.Hour,

@@ -6,20 +6,19 @@ import (
 	"github.com/tooldedup/dedup/internal/examiner"
 )
 
-// Profile is what differs from one engine to another. Nothing else asks which engine it is.
+// Profile holds the differences between engines. Nothing else asks for the engine.
 type Profile struct {
-	// Claims is true where an attempt inserts its identity before the effect and completes the row
-	// with the COMMIT, in place of taking an advisory lock: where there may be none, or where a
-	// COMMIT is passed on to other servers, which may commit after the one with the lock has
-	// ended.
+	// Claims is true if an attempt inserts its identity before the effect and completes the row
+	// with the COMMIT, instead of taking an advisory lock. The engine may lack advisory locks, or
+	// it passes a COMMIT on to other servers, which may commit after the server with the lock.
 	Claims bool
-	// Spread is true where rows lie on several servers. Waits for rows then happen on
-	// another server than the one that holds the settings and the locks; and a statement
-	// that does not say which scopes it is about goes to all servers.
+	// Spread is true if rows lie on several servers. A wait for a row then happens on another
+	// server than the one with the settings and the locks, and a statement without its scopes goes
+	// to all servers.
 	Spread bool
 }
 
-// ProfileOf returns what an engine is known for.
+// ProfileOf returns the profile of an engine.
 func ProfileOf(engine examiner.Engine) Profile {
 	switch engine {
 	case examiner.Postgres:
@@ -31,18 +30,19 @@ func ProfileOf(engine examiner.Engine) Profile {
 	}
 }
 
-// FreeIsProof reports whether an attempt that finds its identity free has proved that no earlier
-// attempt was committed. The look-up must be younger than the lock for that. At stricter levels
-// both share one snapshot, which is older. A claim meets whatever is committed at every level.
+// FreeIsProof reports whether an attempt that finds its identity free proves that no earlier
+// attempt was committed. A look-up proves it if it is younger than the lock. At stricter levels
+// both share one snapshot, which is older. A claim conflicts with everything committed at every
+// level.
 func (t *Table) FreeIsProof() bool {
 	return t.Profile.Claims || t.opts.Isolation == pgx.ReadCommitted
 }
 
-// Engine is the engine that the statements are for.
+// Engine returns the engine of the statements.
 func (t *Table) Engine() examiner.Engine { return t.opts.Engine }
 
-// ofScopes is a condition that holds for every row that a statement is about, and says so in
-// a form by which the server finds the rows' places.
+// ofScopes returns a condition that is true for every row of a statement, and from which the server
+// finds the rows' places.
 func (p *Profile) ofScopes(row, scopes string) string {
 	if !p.Spread {
 		return ""

@@ -23,9 +23,9 @@ type Identity struct {
 	Scope, Tool, Key string
 }
 
-// LockKey is the advisory lock of the identity. A collision with another identity or with
-// a lock of the application makes twins of strangers: they wait for each other, and their
-// answers stay their own.
+// LockKey returns the key of the advisory lock of the identity. If two identities, or an identity
+// and a lock of the application, have one key, they wait for each other; their answers are not
+// affected.
 func (id Identity) LockKey(schema string) int64 {
 	var buf [512]byte
 	b := append(buf[:0], "dedup/lock/v1"...)
@@ -37,12 +37,13 @@ func (id Identity) LockKey(schema string) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:8]))
 }
 
-// Compare orders identities, so that those who need several take them in one order.
+// Compare orders identities, so that every transaction takes several of them in the same order.
 func (id Identity) Compare(other Identity) int {
 	return cmp.Or(strings.Compare(id.Scope, other.Scope), strings.Compare(id.Tool, other.Tool), strings.Compare(id.Key, other.Key))
 }
 
-// Problem says which of the names cannot be taken and why; both are empty where all can.
+// Problem returns the first name that is invalid and the reason; both are empty if all names are
+// valid.
 func (id Identity) Problem() (field, problem string) {
 	for _, name := range [...]struct{ field, name string }{{"Scope", id.Scope}, {"Tool", id.Tool}, {"Key", id.Key}} {
 		if problem := NameProblem(name.field, name.name); problem != "" {
@@ -52,17 +53,16 @@ func (id Identity) Problem() (field, problem string) {
 	return "", ""
 }
 
-// maxNameLen is the most bytes that a scope, a tool or a key may have. Three of them at
-// their limit still fit an entry of a Postgres B-tree (2,704 bytes on a page of 8 kB), so no
-// name that passes here can fail there.
+// maxNameLen is the maximum length in bytes of a scope, a tool or a key. Three names of that length
+// fit an entry of a Postgres B-tree (2,704 bytes on a page of 8 kB), so that a valid name cannot
+// fail there.
 const maxNameLen = 255
 
-// NameProblem says why a name cannot be a Scope, Tool or Key; it is empty where it can. It
-// accepts 1 to maxNameLen bytes of valid UTF-8 without control characters, which is less
-// than what Postgres can store and compare as text COLLATE "C". Bytes are the identity:
-// nothing is trimmed, folded or normalised, so "é" as one code point and as two are two
-// names. Normalising would merge keys that their makers hold to be different, and would
-// change with each version of Unicode.
+// NameProblem returns the reason why a name cannot be a Scope, Tool or Key, or "". It accepts 1 to
+// maxNameLen bytes of valid UTF-8 without control characters, a subset of the values that Postgres
+// can store and compare as text COLLATE "C". Names are compared by bytes: nothing is trimmed,
+// folded or normalised, so "é" as one code point and as two are two names. Normalising would merge
+// keys that their makers consider different, and would change with each version of Unicode.
 func NameProblem(field, name string) string {
 	switch {
 	case name == "" && field == "Scope":
@@ -90,18 +90,18 @@ func NameProblem(field, name string) string {
 	return ""
 }
 
-// Entry is a call's identity and what its record will hold, without the result.
+// Entry is a call's identity with the fields of its record, except for the result.
 type Entry struct {
 	Identity
 	Lock        int64
 	Fingerprint [sha256.Size]byte
 	ArgDigests  []byte
-	// Keep is how long the result is replayed, Forget how long the identity is remembered,
-	// both from the moment that the record is written.
+	// Keep is the time for which the result is replayed, and Forget the time for which the identity
+	// is remembered. Both begin when the record is written.
 	Keep, Forget time.Duration
 }
 
-// Outcome is how a call ended, as it stands in the table.
+// Outcome is the outcome of a call in the table.
 type Outcome string
 
 const (
@@ -117,14 +117,15 @@ type Record struct {
 	ArgDigests  []byte
 	Outcome     Outcome
 	Result      string
-	Tombstone   bool // the result has been dropped
+	Tombstone   bool // the result was dropped
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
 	ForgetAt    time.Time
-	// SeenAt is the database's clock when the row was read or written. All judgements of
-	// age compare times of this one clock.
+	// SeenAt is the database's clock when the row was read or written. Ages are compared by this
+	// clock only.
 	SeenAt time.Time
-	// SentAt is when the statement that read or wrote the row was sent, by this machine's clock.
+	// SentAt is the time at which the statement that read or wrote the row was sent, by this
+	// machine's clock.
 	SentAt time.Time
 }
 
@@ -134,34 +135,35 @@ func (r *Record) Forgotten() bool { return !r.SeenAt.Before(r.ForgetAt) }
 // Expired reports whether the result may no longer be replayed.
 func (r *Record) Expired() bool { return r.Tombstone || !r.SeenAt.Before(r.ExpiresAt) }
 
-// IsBroken reports whether the effect ended its own transaction. A claim that can be seen
-// was committed by its own effect.
+// IsBroken reports whether the effect ended its own transaction. A visible claim was committed by
+// its own effect.
 func (r *Record) IsBroken() bool { return r.Outcome == Broken || r.Outcome == claimed }
 
-// Age is the time since the first call.
+// Age returns the time since the record was written.
 func (r *Record) Age() time.Duration { return r.SeenAt.Sub(r.CreatedAt) }
 
 // Seen is the result of looking up one identity.
 type Seen struct {
-	// Found is true when Record counts. Forgotten is true when there is a record that may be
-	// forgotten: it does not count, and stands in the way until it is deleted.
+	// Found is true if Record is valid. Forgotten is true if there is a forgotten record: it does
+	// not count, but conflicts with a new one until it is deleted.
 	Found, Forgotten bool
 	Record           Record
-	// Busy is true when there is no record and a twin is in flight; or, with Held, when
-	// somebody else holds a record that may be forgotten, and Held is the error of its DELETE.
+	// Busy is true if there is no record and a twin is in flight. With Held, another transaction
+	// holds a forgotten record, and Held is the error of its DELETE.
 	Busy bool
 	Held error
-	// Hidden is true when a claim met a row that no look-up finds: it was deleted in
-	// between, or it cannot be seen at all.
+	// Hidden is true if a claim conflicts with a row that no look-up finds. The row was deleted in
+	// between, or is invisible.
 	Hidden bool
-	// At is now() in the transaction that looked, and names it. Zero outside of one.
+	// At is now() in the transaction of the look-up, and identifies that transaction. It is zero
+	// outside of one.
 	At time.Time
 
 	// The rest is set when a transaction or a savepoint is opened.
 
-	// Tx is the transaction that Open, or OpenIn with begin, has begun.
+	// Tx is the transaction that Open, or OpenIn with begin, began.
 	Tx pgx.Tx
-	// Marked is true when the savepoint has been set.
+	// Marked is true if the savepoint is set.
 	Marked bool
 	// Fresh is true if every statement of the transaction sees everything committed before it.
 	Fresh bool
@@ -174,13 +176,13 @@ type Seen struct {
 	result pgtype.Text
 }
 
-// columns are where the columns of a look-up go.
+// columns returns the destinations of the columns of a look-up.
 func (s *Seen) columns() [8]any {
 	r := &s.Record
 	return [...]any{&r.Fingerprint, &r.ArgDigests, (*string)(&r.Outcome), &s.result, &r.CreatedAt, &r.ExpiresAt, &r.ForgetAt, &r.SeenAt}
 }
 
-// readLast reads the answer of a look-up, the last that the pipeline has to give, and closes that.
+// readLast reads the answer of a look-up at the end of the pipeline, and closes the pipeline.
 func (s *Seen) readLast(p *wire.Pipeline) error {
 	s.readRow(p)
 	return s.check(p.Close())
@@ -195,14 +197,14 @@ func (s *Seen) readRow(p *wire.Pipeline) {
 	}
 }
 
-// fill takes over the columns of a record.
+// fill sets the fields of Seen from the columns of a record.
 func (s *Seen) fill(p *wire.Pipeline) {
 	s.Record.Result, s.Record.Tombstone, s.Record.SentAt = s.result.String, !s.result.Valid, p.SentAt
 	s.Forgotten = s.Record.Forgotten()
 	s.Found = !s.Forgotten
 }
 
-// check refuses what no version has written.
+// check returns an error if the outcome of the record is unknown to this version.
 func (s *Seen) check(err error) error {
 	switch s.Record.Outcome {
 	case Done, Refused, Broken, claimed:
@@ -219,20 +221,20 @@ func NewRecord(e *Entry, outcome Outcome, result string) Record {
 	return Record{Fingerprint: e.Fingerprint, ArgDigests: e.ArgDigests, Outcome: outcome, Result: result, Tombstone: outcome == Broken, SentAt: time.Now()}
 }
 
-// written gives a record that has just been written its other times. Postgres has added
-// the same ages to the same moment.
+// written sets the other times of a record that was just written. Postgres added the same ages to
+// the same time.
 func (r *Record) written(p *wire.Pipeline, e *Entry) {
 	r.SeenAt, r.SentAt = r.CreatedAt, p.SentAt
 	r.ExpiresAt, r.ForgetAt = r.CreatedAt.Add(e.Keep), r.CreatedAt.Add(e.Forget)
 }
 
-// ErrSwallowed: the statement of the record raised nothing and wrote nothing. A trigger or
-// rule that does that was added after the table was examined.
+// ErrSwallowed: the record's statement raised no error and wrote no row. A trigger or rule that
+// causes this was added after the table was examined.
 var ErrSwallowed = errors.New("dedup: a trigger or rule on tool_dedup swallowed the record")
 
-// QueueRecord queues the statement that writes the record in the transaction that began at
-// started, to travel with the COMMIT. It raises when the record cannot be written, for then
-// the server skips the COMMIT. It waits no longer than limit for a twin.
+// QueueRecord queues the statement that writes the record, before the COMMIT, in the transaction
+// that began at started. If it cannot write the record it raises, so that the server skips the
+// COMMIT. It waits for a twin for up to limit.
 func (t *Table) QueueRecord(p *wire.Pipeline, e *Entry, r *Record, started *time.Time, limit time.Duration) {
 	var result any
 	if !r.Tombstone {
@@ -243,25 +245,25 @@ func (t *Table) QueueRecord(p *wire.Pipeline, e *Entry, r *Record, started *time
 	t.endLimit(p, limit)
 }
 
-// ReadRecord reads the answer of the statement that QueueRecord queued. Without a time the
-// record was swallowed.
+// ReadRecord reads the answer of the statement that QueueRecord queued. If it leaves CreatedAt
+// zero, the record was swallowed.
 func ReadRecord(p *wire.Pipeline, e *Entry, r *Record) {
 	if p.Scan(&r.CreatedAt) {
 		r.written(p, e)
 	}
 }
 
-// IsConflict reports whether an error of the record's own statement says that a row stood
-// in its way, or that it wrote nothing.
+// IsConflict reports whether err means that the record's statement conflicted with a row, or wrote
+// nothing.
 func IsConflict(err error) bool {
 	state := wire.SQLState(err)
 	return state == wire.CodeUniqueViolation || state == wire.CodeDivisionByZero
 }
 
-// Tripped reports whether the tripwire in the record's statement was touched: it ran in
-// another transaction than the one that was begun. The outcome is never NULL otherwise. The
-// table is not asked for: it may be a partition. Citus leaves the column out when it passes
-// a worker's error on; the message names it in every language.
+// Tripped reports whether the tripwire in the record's statement was touched: it ran in another
+// transaction than the one that was begun. The outcome is never NULL otherwise. The table is not
+// asked for: it may be a partition. Citus leaves the column out when it passes a worker's error on;
+// the message names it in every language.
 func Tripped(err error) bool {
 	var server *pgconn.PgError
 	return errors.As(err, &server) && server.Code == wire.CodeNotNullViolation &&

@@ -28,8 +28,7 @@ func TestRecordAges(t *testing.T) {
 	}
 }
 
-// TestFill: a row is taken over as it was read, and one that no version has written is no
-// answer.
+// TestFill: a row is taken over as it was read, and one that no version has written is no answer.
 func TestFill(t *testing.T) {
 	t.Parallel()
 

@@ -14,13 +14,13 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// resetSQL are the statements that free an identity, and that give a broken record its result, each with a line in the
-// audit and without.
+// resetSQL are the statements that free an identity and that resolve a broken record, each with a
+// line in the audit and without.
 type resetSQL struct{ operation, audited, plain, resolvedAudited, resolved string }
 
 func newResetSQL(schema, table string) resetSQL {
 	const counts = `SELECT (SELECT count(*) FROM freed), `
-	// The record's times begin anew: its result is kept as long as one that is written now.
+	// The record's times begin anew, as if it were written now.
 	resolved := fmt.Sprintf(`WITH freed AS (
 UPDATE %[1]s
    SET outcome = 'done', result = $6::text,
@@ -49,11 +49,11 @@ RETURNING 1)
 	}
 }
 
-// readWrite is how a transaction begins that is no call's.
+// readWrite are the options of a transaction without a call.
 var readWrite = pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
 
-// IsOperation reports whether the identity is that of an effect outside of the database. A
-// role that may not read those has none.
+// IsOperation reports whether the identity belongs to an effect outside of the database. It is
+// false for a role that may not read those.
 func (t *Table) IsOperation(ctx context.Context, conn *pgx.Conn, id Identity) (is bool, err error) {
 	err = conn.QueryRow(ctx, t.reset.operation, id.Scope, id.Tool, id.Key).Scan(&is)
 	if state := wire.SQLState(err); state == wire.CodeUndefinedTable || state == wire.CodeInsufficientPrivilege {
@@ -62,14 +62,15 @@ func (t *Table) IsOperation(ctx context.Context, conn *pgx.Conn, id Identity) (i
 	return is, err
 }
 
-// Reset deletes the record that was created then, whatever its age, and writes that down in
-// the same statement, where there is an audit. It reports whether there was a record, and
-// whether that was written down. Its COMMIT is waited for as long as limit.
+// Reset deletes the record that was created at createdAt, whatever its age. The same statement adds
+// a line to the audit, if there is one. Reset reports whether there was a record, and whether the
+// audit has the line. It waits for the answer to COMMIT for up to limit.
 func (t *Table) Reset(ctx context.Context, conn *pgx.Conn, limit time.Duration, id Identity, createdAt time.Time, by Said) (freed, audited bool, err error) {
 	return changeAudited(ctx, conn, limit, t.reset.audited, t.reset.plain, by, id.Scope, id.Tool, id.Key, createdAt)
 }
 
-// changeAudited changes a record by a statement that has a line of the audit, or by the plain one where there is none.
+// changeAudited changes a record with the statement that adds a line to the audit, or with the
+// plain one if there is no audit.
 func changeAudited(ctx context.Context, conn *pgx.Conn, limit time.Duration, audited, plain string, by Said, args ...any) (changed, written bool, err error) {
 	var records, lines int64
 	change := func(sql string, args ...any) error {
@@ -83,22 +84,22 @@ func changeAudited(ctx context.Context, conn *pgx.Conn, limit time.Duration, aud
 	return records > 0, lines > 0, MayNotAudit(err)
 }
 
-// Resolve gives a broken record, as it was seen, its result, and writes that down in the same statement, where there is
-// an audit. It reports whether the record was still there, and whether that was written down. Its COMMIT is waited for as
-// long as limit.
+// Resolve sets the result of a broken record, if the record is still the one in seen. The same
+// statement adds a line to the audit, if there is one. Resolve reports whether the record was still
+// there, and whether the audit has the line. It waits for the answer to COMMIT for up to limit.
 func (t *Table) Resolve(ctx context.Context, conn *pgx.Conn, limit time.Duration, e *Entry, seen *Record, result string, by Said) (resolved, audited bool, err error) {
 	return changeAudited(ctx, conn, limit, t.reset.resolvedAudited, t.reset.resolved, by,
 		e.Scope, e.Tool, e.Key, seen.CreatedAt, string(seen.Outcome), result, e.Keep, e.Forget)
 }
 
-// auditTable is where it is written down what people have done to calls.
+// auditTable records what operators did to calls.
 const auditTable = "tool_dedup_audit"
 
-// Said is what a line of the audit says beside its record.
+// Said is the part of an audit line that the operator gives.
 type Said struct{ Actor, Reason string }
 
-// AuditInsert is an INSERT of an audit line for each row of from, which has the columns
-// scope, tool, key and created_at. The others are SQL expressions.
+// AuditInsert is an INSERT of an audit line for each row of from, which has the columns scope,
+// tool, key and created_at. The others are SQL expressions.
 func AuditInsert(schema, from, actor, action, outcome, reason string) string {
 	const role = "session_user::text"
 	return fmt.Sprintf(`INSERT INTO %s (at, actor, role, action, scope, tool, key, outcome, created_at, reason)
@@ -106,14 +107,14 @@ SELECT pg_catalog.statement_timestamp(), COALESCE(NULLIF(%[3]s, ''), %[4]s), %[4
   FROM %[2]s`, pgx.Identifier{schema, auditTable}.Sanitize(), from, actor, role, action, outcome, reason)
 }
 
-// auditBroken is the line of a record that is broken, of a claim that was committed too.
+// auditBroken returns the audit line of a broken record, or of a committed claim.
 func auditBroken(schema, table string) string {
 	return AuditInsert(schema, table, "''", "'broken'", "outcome", "$4::text") + `
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND outcome IN ('broken', 'claimed')`
 }
 
-// AuditBroken writes down that the record is broken, where there is an audit. Its COMMIT is waited
-// for as long as limit.
+// AuditBroken adds an audit line for a broken record, if there is an audit. It waits for the answer
+// to COMMIT for up to limit.
 func (t *Table) AuditBroken(ctx context.Context, conn *pgx.Conn, limit time.Duration, id *Identity, reason string) error {
 	err := wire.InTx(ctx, conn, readWrite, limit, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, t.auditBroken, id.Scope, id.Tool, id.Key, Storable(reason))
@@ -125,19 +126,19 @@ func (t *Table) AuditBroken(ctx context.Context, conn *pgx.Conn, limit time.Dura
 	return MayNotAudit(err)
 }
 
-// CannotAudit reports whether a statement with an audit line was refused as a whole because
-// there is no audit here: the table is missing, or the server takes no statement on tables
-// of both kinds, as Citus does not.
+// CannotAudit reports whether the server refused a statement with an audit line because there is no
+// audit: the table is missing, or the server does not accept statements on tables of both kinds, as
+// Citus does not.
 func CannotAudit(err error) bool {
 	state := wire.SQLState(err)
 	return state == wire.CodeUndefinedTable || state == wire.CodeFeatureNotSupported
 }
 
 // ErrMayNotAudit: a statement was refused because of its audit line.
-var ErrMayNotAudit = errors.New("nothing is changed that cannot be written down: the role needs INSERT on " + auditTable)
+var ErrMayNotAudit = errors.New("nothing was changed, because the audit cannot be written: the role needs INSERT on " + auditTable)
 
-// MayNotAudit is ErrMayNotAudit around err where that is what err says, else err. The message
-// names the table in every language.
+// MayNotAudit wraps err in ErrMayNotAudit if the audit line caused err. The message names the table
+// in every language.
 func MayNotAudit(err error) error {
 	var server *pgconn.PgError
 	if errors.As(err, &server) && server.Code == wire.CodeInsufficientPrivilege && strings.Contains(server.Message, auditTable) {
@@ -146,7 +147,7 @@ func MayNotAudit(err error) error {
 	return err
 }
 
-// Storable is a text without what Postgres cannot store.
+// Storable returns a text without characters that Postgres cannot store.
 func Storable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
 }

@@ -12,24 +12,25 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// Rider is a caller's statement that rides in the pipeline that opens the transaction. It stands
-// behind the gate, which raises where there is nothing to run, so that the server skips it then.
-// The gate decides nothing: the primary key does.
+// Rider is a caller's statement in the pipeline that opens the transaction. It stands behind the
+// gate, which raises if the statement must not run, so that the server skips the statement. The
+// gate only saves work: the primary key decides.
 type Rider struct {
 	Query wire.Query
 	Args  []any
 	// Read reads its rows.
 	Read func(pgx.Rows) error
-	// Stopped is true when the gate has stopped it, Err is why it failed behind the gate.
+	// Stopped is true if the gate raised. Err is the error of the statement behind the gate.
 	Stopped bool
 	Err     error
 }
 
-// Rides reports whether statements may ride. A claim is waited for inside the server, and tells
-// nothing to the statement behind it.
+// Rides reports whether statements may ride. A claim waits inside the server, and the statement
+// behind it cannot read its result.
 func (t *Table) Rides() bool { return !t.Profile.Claims }
 
-// PrepareRiders has the server know what riders need. It leaves nothing open where it fails.
+// PrepareRiders prepares riders and the statements that travel with them. If it fails, nothing is
+// left open.
 func (t *Table) PrepareRiders(ctx context.Context, on *wire.Conn, riders ...wire.Query) error {
 	usual := t.usual
 	if len(riders) > 1 {
@@ -38,7 +39,8 @@ func (t *Table) PrepareRiders(ctx context.Context, on *wire.Conn, riders ...wire
 	return on.Prepare(ctx, wire.Distinct(append(riders, usual...))...)
 }
 
-// gate is a statement that raises (no text but 'true' is a boolean).
+// gate returns a statement that raises if there is a twin or a record: only the text 'true' is a
+// boolean.
 func gate(taken, record string) string {
 	return `SELECT (CASE WHEN ` + taken + ` THEN 'tool_dedup: a twin of this call is in flight'
              WHEN EXISTS (` + record + `) THEN 'tool_dedup: this call has a record' ELSE 'true' END)::boolean`
@@ -76,9 +78,9 @@ func (r *Rider) read(p *wire.Pipeline) error {
 	return err
 }
 
-// OpenAll is Open for the calls of a part of a batch. Where the gate has stopped their statements,
-// see tells which of them have a record, Busy for those with a twin in flight. failed is the
-// statement behind the gate that has raised, -1 where none has.
+// OpenAll is Open for the calls of a part of a batch. If the gate stopped their statements, it
+// calls see for each call with a record, and with Busy for each call with a twin in flight. failed
+// is the index of the statement that raised behind the gate, or -1.
 func (t *Table) OpenAll(ctx context.Context, on *wire.Conn, entries []*Entry, riders []*Rider, see func(n int, s *Seen)) (started time.Time, failed int, err error) {
 	locks := make([]int64, len(entries))
 	for i, e := range entries {
@@ -114,7 +116,7 @@ func (t *Table) OpenAll(ctx context.Context, on *wire.Conn, entries []*Entry, ri
 	return started, failed, p.Close()
 }
 
-// IsStopped reports whether the gate has raised err.
+// IsStopped reports whether err is the error of the gate.
 func IsStopped(err error) bool { return wire.SQLState(err) == wire.CodeInvalidText }
 
 // QueueRecords is QueueRecord for the calls of a part.

@@ -14,25 +14,25 @@ import (
 type statSQL struct{ now, insert, merge, forget string }
 
 const (
-	// statDays is how long counts are kept.
+	// statDays is the number of days for which counts are kept.
 	statDays = 14
-	// statBatch is how many rows of counts one statement deletes or merges.
+	// statBatch is the number of rows of counts that one statement deletes or merges.
 	statBatch = 5_000
 )
 
 func newStatSQL(schema string) statSQL {
 	stat := pgx.Identifier{schema, "tool_dedup_stat"}.Sanitize()
-	// What a crash takes back are counts of its last moment.
+	// A crash loses only the counts of its last moment.
 	unsynced := "(SELECT " + setLocal("synchronous_commit", "off") + ") AS unsynced"
 	return statSQL{
 		now: `SELECT ` + Micros("pg_catalog.clock_timestamp()"),
-		// An answer that was lost is followed by the same rows again.
+		// After a lost answer the same rows are sent again.
 		insert: fmt.Sprintf(`INSERT INTO %s (at, instance, tool, outcome, calls, seconds, waited)
 SELECT $1::timestamptz, $2::text, counted.tool, counted.outcome, counted.calls, counted.seconds, counted.waited
   FROM %s, unnest($3::text[], $4::text[], $5::bigint[], $6::double precision[], $7::double precision[]) AS counted (tool, outcome, calls, seconds, waited)
 ON CONFLICT DO NOTHING`, stat, unsynced),
-		// Who reads a day must not read a row for each minute of each process. Rows of an hour
-		// ago are added up by tool, outcome and quarter of an hour, under no instance. The order
+		// A report of a day must not read a row for each minute of each process. Rows of an hour
+		// ago are added up by tool, outcome and quarter of an hour, without an instance. The order
 		// keeps two processes from waiting for each other.
 		merge: fmt.Sprintf(`WITH merged AS (
        DELETE FROM %[1]s
@@ -58,7 +58,7 @@ ON CONFLICT (at, instance, tool, outcome) DO UPDATE
 	}
 }
 
-// Counts are how many calls had which outcome, a column each.
+// Counts are numbers of calls by outcome, as columns.
 type Counts struct {
 	At              time.Time // by the database's clock; it names the rows with the instance
 	Tools, Outcomes []string
@@ -66,20 +66,20 @@ type Counts struct {
 	Seconds, Waited []float64
 }
 
-// Now is the database's clock.
+// Now returns the database's clock.
 func (t *Table) Now(ctx context.Context, conn *pgx.Conn) (now time.Time, err error) {
 	err = conn.QueryRow(ctx, t.stat.now).Scan(wire.Times(&now))
 	return now, err
 }
 
-// RecordCounts inserts counts of a process, unless they are there already.
+// RecordCounts inserts counts of a process, unless the table has them.
 func (t *Table) RecordCounts(ctx context.Context, conn *pgx.Conn, instance string, c *Counts) error {
 	_, err := conn.Exec(ctx, t.stat.insert, c.At, instance, c.Tools, c.Outcomes, c.Calls, c.Seconds, c.Waited)
 	return err
 }
 
-// MergeCounts adds up some of the counts that are no longer young. Where rows lie on several
-// servers they stay as they are: no node takes such a statement for a table of another.
+// MergeCounts adds up some counts of more than an hour ago. If rows lie on several servers it does
+// nothing: a node does not accept such a statement for a table of another node.
 func (t *Table) MergeCounts(ctx context.Context, conn *pgx.Conn) error {
 	if t.Profile.Spread {
 		return nil
@@ -88,7 +88,7 @@ func (t *Table) MergeCounts(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// ForgetCounts deletes some of the counts that are old.
+// ForgetCounts deletes some of the old counts.
 func (t *Table) ForgetCounts(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, t.stat.forget)
 	return err

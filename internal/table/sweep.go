@@ -16,34 +16,34 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// Span is the span of time in which records fall due, both ends included. It is named by
-// both, because an end alone leaves the planner to guess how much lies before it: from old
-// statistics it takes that for half the table, and reads all of it for every batch
+// Span is a span of time in which records fall due, both ends included. A statement gives both
+// ends, because with one end alone the planner must guess how many rows lie before it: old
+// statistics make it guess half of the table, and it reads the whole table for every batch
 // (measured).
 type Span struct {
 	First, Last pgtype.Timestamptz
 	Records     int // those that were due when it was found, without ties at the end
-	// Scopes are those of one shard that have records in it, where rows are spread: one
-	// transaction changes one shard. Nil elsewhere.
+	// Scopes are the scopes of one shard with due records, if rows are spread: one transaction
+	// changes one shard. Otherwise nil.
 	Scopes []string
 }
 
-// shardsAtOnce is for how many times more records the spans of all shards are found at once.
-// So a shard's span has some of them, although there may be many shards.
+// shardsAtOnce times the batch size is the number of records that are looked up for the spans of
+// all shards, so that each span contains some even if there are many shards.
 const shardsAtOnce = 8
 
-// sweepWait is how long a batch waits for a lock on the table: that of somebody who works on it, and
-// that of a call whose record makes it grow, which on a busy server takes longer than RowTimeout.
-// Calls do not queue behind it: they want the same lock, which excludes none of them.
+// sweepWait bounds how long a batch waits for a lock on the table: a lock of DDL, or of a call
+// whose record extends the table, which on a busy server takes longer than RowTimeout. Calls do not
+// queue behind the batch, because its lock does not conflict with theirs.
 const sweepWait = time.Second
 
-// Beginning is before whatever falls due.
+// Beginning is before every due time.
 var Beginning = pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
 
 // ErrSweeping: another instance is sweeping. Returned by Drop and BeginSweep.
 var ErrSweeping = errors.New("dedup: another instance is sweeping")
 
-// sweepSQL are the statements of sweeps. What somebody else has locked is passed over.
+// sweepSQL are the statements of sweeps. They skip rows that another transaction has locked.
 type sweepSQL struct {
 	span, selectDue                string
 	prepareSpan                    []string
@@ -52,11 +52,11 @@ type sweepSQL struct {
 	forgetArchived, expireArchived string   // those that were archived
 }
 
-// SweepLock is the advisory lock of who sweeps.
+// SweepLock returns the key of a sweep's advisory lock.
 func SweepLock(schema string) int64 { return Identity{Tool: "sweep"}.LockKey(schema) }
 
 func newSweepSQL(table string, opts *Options, profile Profile) sweepSQL {
-	// A sweep raises division_by_zero where another one is at work.
+	// A sweep raises division_by_zero if another sweep is running.
 	var alone []string
 	if !profile.Claims {
 		alone = []string{fmt.Sprintf("1 / pg_catalog.pg_try_advisory_xact_lock(%d)::int", SweepLock(opts.Schema))}
@@ -64,13 +64,13 @@ func newSweepSQL(table string, opts *Options, profile Profile) sweepSQL {
 	prepare := func(settings ...string) string {
 		return "SELECT " + strings.Join(append(append([]string{"''"}, alone...), settings...), ", ")
 	}
-	// A batch that a crash of the server takes back is swept again.
+	// If a crash of the server undoes a batch, it is swept again.
 	prepared := []string{prepare(setLocal("synchronous_commit", "off"), setLocal("lock_timeout", millis(sweepWait)))}
 	var prepareSpan []string
 	if profile.Spread {
 		// Shard by shard: all of them at once would take the workers from the calls.
 		prepareSpan = []string{"SELECT " + setLocal("citus.max_adaptive_executor_pool_size", "1")}
-		// What is set by SET LOCAL holds for the shard's server too.
+		// Settings of SET LOCAL apply to the shard's server too.
 		prepared = []string{
 			prepare(append(opts.idleTimeout(), setLocal("citus.propagate_set_commands", "local"))...),
 			"set local synchronous_commit = off", "set local lock_timeout = " + millis(sweepWait),
@@ -79,8 +79,8 @@ func newSweepSQL(table string, opts *Options, profile Profile) sweepSQL {
 	inSpan := func(scopes string) string {
 		return examiner.DueExpression + " BETWEEN $1::timestamptz AND $2::timestamptz" + profile.ofScopes("", scopes)
 	}
-	// Rows of two partitions can have one ctid. The condition is there twice, so that both sides
-	// are found by the index.
+	// Rows of two partitions can have one ctid. The condition occurs twice, so that both sides use
+	// the index.
 	held := func(rows string) string {
 		return fmt.Sprintf("%[2]s\n   AND (tableoid, ctid) IN (SELECT tableoid, ctid FROM %[1]s WHERE %[2]s FOR UPDATE SKIP LOCKED)", table, inSpan("$3")+rows)
 	}
@@ -105,9 +105,9 @@ func newSweepSQL(table string, opts *Options, profile Profile) sweepSQL {
 	}
 }
 
-// span finds the next records that are due after $1, $2 of them: a row of their span, or one
-// for each shard. The inner queries of the second run on the shards. Records that fall due
-// with the last are in it, because only the scopes that it finds are swept.
+// span finds the next records that are due after $1, $2 of them: a row of their span, or one for
+// each shard. The inner queries of the second run on the shards. Records that fall due with the
+// last are in it, because only the scopes that it finds are swept.
 func span(table string, profile Profile) string {
 	next := fmt.Sprintf(`
        SELECT %[2]s AS due
@@ -131,9 +131,9 @@ SELECT %[4]s, %[5]s, sum(records)::bigint, array_agg(scope)
  ORDER BY 1`, table, examiner.DueExpression, "'"+strings.ReplaceAll(table, "'", "''")+"'", Micros("min(first)"), Micros("max(last)"))
 }
 
-// Due finds the spans of the next records that are due after a moment, at most size of them:
-// one span, or one for each shard where rows are spread. There are none where nothing is due.
-// last is true when nothing is due behind them.
+// Due finds the spans of the next records that are due after a time, at most size of them: one
+// span, or one for each shard if rows are spread. There are none if nothing is due. last is true if
+// nothing is due behind them.
 func (t *Table) Due(ctx context.Context, conn *pgx.Conn, after pgtype.Timestamptz, size int) (spans []Span, last bool, err error) {
 	if t.Profile.Spread {
 		size *= shardsAtOnce
@@ -161,12 +161,12 @@ func (t *Table) Due(ctx context.Context, conn *pgx.Conn, after pgtype.Timestampt
 	return spans, records < size, err
 }
 
-// Drop deletes what may be forgotten of a span and turns the rest into tombstones. It is one
-// transaction in one pipeline: once it is sent the server goes through with it, even where
-// this process ends. Its statements are not prepared: that would wait for a lock on
-// the table without a limit, and choose a plan that knows of no span.
+// Drop deletes the forgotten records of a span and turns the others into tombstones. It is one
+// transaction in one pipeline: the server completes it even if this process ends. Its statements
+// are not prepared, because preparing would wait for a lock on the table without a limit, and would
+// choose a plan without the span.
 //
-// It is not for rows that are spread: Citus takes FOR UPDATE in a statement of its own alone.
+// It does not work with spread rows: Citus accepts FOR UPDATE only in a separate statement.
 func (t *Table) Drop(ctx context.Context, conn *pgx.Conn, s Span) (forgotten, expired int64, err error) {
 	span := []any{&s.First.Time, &s.Last.Time}
 	p := wire.On(conn).Pipeline()
@@ -204,9 +204,9 @@ func (t *Table) BeginSweep(ctx context.Context, tx pgx.Tx, archives bool) error 
 	return nil
 }
 
-// SelectDue returns the rows of a span and locks them, but for those that somebody else
-// has locked: scope, tool, key, fingerprint, outcome, the result if it is asked for, the three
-// times, and whether the whole record may go.
+// SelectDue locks and returns the rows of a span, except for rows that another transaction has
+// locked: scope, tool, key, fingerprint, outcome, the result if it is asked for, the three times,
+// and whether the whole record may be deleted.
 func (t *Table) SelectDue(ctx context.Context, tx pgx.Tx, s Span, results bool) (pgx.Rows, error) {
 	args := []any{s.First, s.Last, results}
 	if s.Scopes != nil {
@@ -215,8 +215,8 @@ func (t *Table) SelectDue(ctx context.Context, tx pgx.Tx, s Span, results bool) 
 	return tx.Query(ctx, t.sweep.selectDue, args...)
 }
 
-// DropHeld is Drop for exactly these identities: another record may have fallen due
-// since they were selected.
+// DropHeld is Drop for exactly these identities: other records may have fallen due since they were
+// selected.
 func (t *Table) DropHeld(ctx context.Context, tx pgx.Tx, scopes, tools, keys []string) (forgotten, expired int64, err error) {
 	b := &pgx.Batch{}
 	b.Queue(t.sweep.forgetArchived, scopes, tools, keys)
@@ -227,8 +227,8 @@ func (t *Table) DropHeld(ctx context.Context, tx pgx.Tx, scopes, tools, keys []s
 	return forgotten, expired, err
 }
 
-// asSweeping turns what the statement raises that prepares a batch's transaction into
-// ErrSweeping.
+// asSweeping converts the error of another sweep, from the statement that prepares a batch's
+// transaction, to ErrSweeping.
 func asSweeping(err error) error {
 	if wire.SQLState(err) == wire.CodeDivisionByZero {
 		return ErrSweeping

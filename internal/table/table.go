@@ -1,6 +1,6 @@
-// Package table knows tool_dedup: the SQL that locks, claims, looks up, writes and sweeps
-// records, and a record as it is stored. It knows how a statement waits for a lock inside Postgres, and
-// nothing of effects, retries or waiting for twins elsewhere.
+// Package table has the SQL of tool_dedup, which locks, claims, looks up, writes and sweeps
+// records, and the stored form of a record. It includes waits for locks inside Postgres, but not
+// effects, retries or other waits for twins.
 package table
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// Options are what the statements depend on.
+// Options determine the statements.
 type Options struct {
 	Schema string
 	Engine examiner.Engine
@@ -24,9 +24,9 @@ type Options struct {
 	IdleTimeout time.Duration
 }
 
-// Table is the SQL of one tool_dedup, made once so that servers find their statements
-// again. Every text names the table's schema, and every parameter its type, because
-// simple_protocol and exec modes have no description to go by.
+// Table is the SQL of one tool_dedup. The texts are made once, so that servers find their prepared
+// statements. Every text names the schema of the table and the type of every parameter, because
+// simple_protocol and exec modes have no description of the parameters.
 type Table struct {
 	// Name is the table's name, quoted.
 	Name    string
@@ -34,34 +34,34 @@ type Table struct {
 	opts    Options
 
 	// usual are the statements that a call may need, and usualIn those that it may need in a
-	// caller's transaction. usualBegin are those of Begin, and usualBeginIn both.
+	// caller's transaction. usualBegin are the statements of Begin, and usualBeginIn those of both.
 	usual, usualIn, usualBegin, usualBeginIn []wire.Query
 
-	// begin begins an attempt's transaction, and beginLook one that only looks.
+	// begin begins an attempt's transaction, and beginLook the transaction of a look-up.
 	begin, beginLook wire.Begin
 	rollback         wire.Query
 	// Commit ends an attempt.
 	Commit wire.Query
 
-	// lock tries the identity's lock and sets the transaction up; lockWait waits for
-	// the lock, and lockCapped gives up locking after MaxLocks. lockLook tries it for a
-	// look, which gives it back at once.
+	// lock tries to take the identity's lock and sets the transaction up. lockWait waits for the
+	// lock. lockCapped stops locking after MaxLocks. lockLook tries the lock for a look-up, which
+	// releases it at once.
 	lock, lockWait, lockCapped, lockLook wire.Query
-	// setUp is lock without a lock, and join the same for a caller's transaction.
+	// setUp is lock without a lock, and join is setUp for a caller's transaction.
 	setUp, join wire.Query
 	lockTimeout lockTimeoutSQL
-	// primary raises on a standby, whose records may be missing or out of date. It comes
-	// before a look-up that comes alone. The statements that lock or set up do the same, but lockWait.
+	// primary raises on a standby, whose records may be missing or out of date. It precedes a
+	// look-up without a lock. The statements that lock or set up raise too, except for lockWait.
 	primary wire.Query
 
-	// lookUp and lookUpAll read records. Their clock and that of forget is the
-	// statement's: now() is as old as the transaction, and a caller's may be old.
+	// lookUp and lookUpAll read records. They and forget use the clock of the statement: now() is
+	// as old as the transaction, which may be old if it is a caller's.
 	lookUp, lookUpAll wire.Query
-	// insert writes the record; where there is a claim it completes the claim.
+	// insert writes the record, or completes the claim if there is one.
 	insert, claim wire.Query
 	// refused raises unless there is a certain refusal.
 	refused wire.Query
-	// gate raises where there is a record, or a twin in flight: it stands before a Rider.
+	// gate raises if there is a record or a twin in flight. It precedes a Rider.
 	gate wire.Query
 	// many are lock, gate and insert for the calls of a part of a batch.
 	many manySQL
@@ -74,23 +74,22 @@ type Table struct {
 	stat        statSQL
 }
 
-// MaxLocks bounds the advisory locks in one transaction: they live in the server's shared
-// lock table, and 100,000 exhaust it (measured). Calls beyond it run without, and the
-// primary key alone decides.
+// MaxLocks bounds the advisory locks of one transaction. They use the server's shared lock table,
+// which 100,000 exhaust (measured). Further calls take no lock, and the primary key alone decides.
 const MaxLocks = 256
 
 // insertColumns are the columns of a record.
 const insertColumns = `(scope, tool, key, fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at)`
 
-// Micros is SQL for a time as microseconds of Unix time, and Hex for a bytea in hex digits. So they
-// are the same number and text whatever DateStyle and bytea_output a session has, also where pgx
-// reads them as text.
+// Micros returns SQL for a time as microseconds of Unix time, and Hex for a bytea as hex digits.
+// They are the same number and text whatever DateStyle and bytea_output the session has, even if
+// pgx reads them as text.
 func Micros(time string) string { return "(extract(epoch FROM " + time + ") * 1000000)::bigint" }
 
 // Hex: see Micros.
 func Hex(bytes string) string { return "pg_catalog.encode(" + bytes + ", 'hex')" }
 
-// columns are those of a record, in the order of Seen.columns.
+// columns returns the columns of a record, in the order of Seen.columns.
 func columns(of string) string {
 	return strings.Join([]string{
 		Hex(of + "fingerprint"), Hex(of + "arg_digests"), of + "outcome", of + "result",
@@ -98,12 +97,12 @@ func columns(of string) string {
 	}, ", ")
 }
 
-// onPrimary is a condition that holds on a primary, and raises 25006 on a standby: no function
-// may write there, and this one would. A primary does not come to it.
+// onPrimary is a condition that is true on a primary and raises 25006 on a standby, where functions
+// that write raise. A primary does not evaluate the function.
 const onPrimary = "\n WHERE CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.txid_current() > 0 ELSE true END"
 
-// Primary is a statement that raises 25006 on a standby. It comes before a look-up, and not into
-// it: Citus would send it on with that.
+// Primary is a statement that raises 25006 on a standby. It precedes a look-up and is not part of
+// it, because Citus would pass it on.
 const Primary = "SELECT 1" + onPrimary
 
 // New makes the statements.
@@ -124,7 +123,7 @@ func New(opts Options) *Table {
 		lockCapped: wire.NewQuery(fmt.Sprintf(`SELECT CASE WHEN held.n < %d THEN pg_catalog.pg_try_advisory_xact_lock($1::bigint) ELSE true END, `+now+`,
        pg_catalog.set_config('tool_dedup.locks', (held.n + 1)::text, true), held.n + 1, `+fresh+`
   FROM (SELECT COALESCE(NULLIF(pg_catalog.current_setting('tool_dedup.locks', true), ''), '0')::bigint AS n) held`+onPrimary, MaxLocks)),
-		// Shared: those who only look must not take each other for a twin.
+		// Shared, so that two look-ups do not take each other for a twin.
 		lockLook:    wire.NewQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock_shared($1::bigint), ` + now + onPrimary),
 		setUp:       wire.NewQuery(`SELECT true, ` + now + `, ` + settings + `, 1::bigint, true` + onPrimary),
 		join:        wire.NewQuery(`SELECT true, ` + now + `, '', 1::bigint, ` + fresh + onPrimary),
@@ -161,10 +160,9 @@ ON CONFLICT DO NOTHING`, name, insertColumns, times("$6", "$7"))),
 		stat:        newStatSQL(opts.Schema),
 	}
 	if profile.Claims {
-		// Never an UPDATE: one that finds no claim would raise nothing, and the COMMIT
-		// behind it would commit an effect without its record. And never over another
-		// outcome, should the claim have been lost to somebody's DELETE: then the division
-		// raises, for the same reason.
+		// Not an UPDATE: without a claim it would not raise, and the COMMIT behind it would commit
+		// an effect without its record. Nor does it overwrite another outcome, if the claim was
+		// deleted meanwhile: then the division raises, for the same reason.
 		t.insert = wire.NewQuery(writes(name, `
 ON CONFLICT (scope, tool, key) DO UPDATE
    SET outcome = EXCLUDED.outcome, result = EXCLUDED.result,
@@ -181,9 +179,9 @@ ON CONFLICT (scope, tool, key) DO UPDATE
 	return t
 }
 
-// settings is what a transaction of the library's own needs, to stand in the statement
-// that comes anyway. The conditional keeps a stricter level such as remote_apply: a crash of
-// the server would lose calls that were answered (measured with off: 19 of 3,154).
+// settings returns the settings of a library's transaction as SQL for a statement that is sent
+// anyway. The CASE keeps a stricter level such as remote_apply: with synchronous_commit off, a
+// crash of the server would lose answered calls (measured: 19 of 3,154).
 func (o *Options) settings() string {
 	durable := "CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN " + setLocal("synchronous_commit", "on") + " END"
 	return "concat('',\n              " + strings.Join(append(o.idleTimeout(), durable), ",\n              ") + ")"
@@ -193,25 +191,25 @@ func (o *Options) idleTimeout() []string {
 	limit := millis(o.IdleTimeout)
 	return []string{
 		setLocal("idle_in_transaction_session_timeout", limit),
-		// While a statement runs, the server looks for its client only if it is told to. Those
-		// before 14 cannot, and those on some platforms raise.
+		// During a statement the server checks its client only with this setting. Servers before 14
+		// lack it, and servers on some platforms raise.
 		"CASE WHEN pg_catalog.current_setting('client_connection_check_interval', true) = '0' AND pg_catalog.version() LIKE 'PostgreSQL%-linux%' THEN " +
 			setLocal("client_connection_check_interval", limit) + " END",
 	}
 }
 
-// writes is a statement that writes a record. The CASE is the tripwire for an effect that
-// ended its own transaction: in any other transaction now() differs, the outcome is NULL
-// and the statement raises, so that the COMMIT behind it in the pipeline is skipped.
+// writes returns a statement that writes a record. The CASE detects an effect that ended its own
+// transaction: in any other transaction now() differs, the outcome is NULL and the statement
+// raises, so that the server skips the COMMIT behind it.
 func writes(table, onConflict string) string {
 	return fmt.Sprintf(`INSERT INTO %s AS held %s
 VALUES ($1::text, $2::text, $3::text, $5::bytea, $6::bytea, CASE WHEN pg_catalog.now() = $4::timestamptz THEN $7::text END, $8::text, %s)%s
 RETURNING %s`, table, insertColumns, times("$9", "$10"), onConflict, Micros("held.created_at"))
 }
 
-// times are the times of a record that is written now. statement_timestamp(), not now():
-// now() is the start of the transaction, and with a slow effect the record would be born
-// old.
+// times returns SQL for the times of a record that is written now. It uses statement_timestamp(),
+// because now() is the start of the transaction, and the record of a slow effect would begin with
+// that age.
 func times(keep, forget string) string {
 	const now = "pg_catalog.statement_timestamp()"
 	return fmt.Sprintf("%[1]s, %[1]s + %[2]s::interval, %[1]s + %[3]s::interval", now, keep, forget)

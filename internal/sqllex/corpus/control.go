@@ -1,9 +1,8 @@
-// Package corpus holds SQL texts and what is right to make of each, for the tests
-// of whatever reads SQL.
+// Package corpus has SQL texts with their expected classification, for tests of code that reads
+// SQL.
 package corpus
 
-// Control must be refused: each begins or ends a transaction, or would
-// if the server took it.
+// Control must be refused: each begins or ends a transaction, or would if the server took it.
 var Control = []string{
 	// The statements, in all their forms.
 	"COMMIT",
@@ -144,8 +143,8 @@ var Control = []string{
 	"SELECT 2*/**/2; COMMIT",
 	"SELECT 2-/**/-2; COMMIT",
 	"SELECT 4/ 2; COMMIT",
-	// Where Postgres reads a name or a continued string, a reader in a hurry
-	// sees the beginning of a quote.
+	// Where Postgres reads a name or a continued string, a reader in a hurry sees the beginning of
+	// a quote.
 	"SELECT 1 AS x$$$; COMMIT; SELECT 2 AS y$$$",
 	"SELECT 1 AS x$$a$; COMMIT; SELECT 2 AS y$$a$",
 	"SELECT E'a'\n'\\''; COMMIT; SELECT '1'",
@@ -245,14 +244,14 @@ var Harmless = []string{
 	"SELECT 1 WHERE 1 <> ALL (ARRAY[2])",
 }
 
-// Cautious are harmless and refused all the same: telling them would take
-// a parser, and the answer is loud.
+// Cautious are harmless and refused all the same: telling them would take a parser, and the answer
+// is loud.
 var Cautious = []string{
 	"CREATE FUNCTION g() RETURNS int LANGUAGE sql BEGIN ATOMIC SELECT 1; END",
 	"PREPARE transaction AS SELECT 1",
 }
 
-// Schema is what the texts find in the database.
+// Schema creates the objects that the texts use.
 const Schema = `
 CREATE TABLE effects (ref text NOT NULL);
 CREATE TABLE t (a text, "end" int, "begin" int, start int, commit_id int);
