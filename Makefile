@@ -58,13 +58,12 @@ bench-charts: ## Measure again for the charts in docs/, and draw them
 	$(GO) run ./proof/bench growth --json $(MEASURED)/growth.json
 	$(GO) run ./proof/bench chart --growth $(MEASURED)/growth.json --clients $(MEASURED)/clients.json --out docs
 
-# Takes about two and a half hours on two idle cores. Uses PostgreSQL 13 to 18 if their programs can
-# be downloaded.
+# Takes about two hours on two idle cores.
 .PHONY: chaos
-chaos: pgbouncer ## Try to break the promise: the long form of every campaign
+chaos: ## Try to break the promise: the long form of every campaign
 	@mkdir -p .cache/chaos
 	$(GO) build -o .cache/chaos/proof ./proof
-	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" .cache/chaos/proof chaos all $$(scripts/postgres-versions .cache/postgres | sed 's/^/--bin-dir /') $(CHAOSFLAGS)
+	.cache/chaos/proof chaos all $(CHAOSFLAGS)
 
 .PHONY: model
 model: ## Check the protocol of package external with spin: every order of its steps
@@ -88,6 +87,11 @@ test-all: test redis bench-once ## Run all tests, including the slow ones, and l
 	$(subst -race,,$(GOTEST)) -run '^TestLong' $(LONG_SEQUENTIAL)
 	$(GOTEST) -skip '^TestLong' ./external/model
 	$(GOTEST) $(filter-out $(SEQUENTIAL),$(OTHERS:%=%/...)) $(filter-out ./external/model/...,$(WORKSHOP:%=%/...))
+
+.PHONY: test-versions
+test-versions: pgbouncer ## Run all tests of the contract on PostgreSQL 13 to 18
+	set -e; for programs in $$(scripts/postgres-versions .cache/postgres); do \
+		$(subst pgserver/share,pgserver/share -programs "$$programs",$(GOTEST)) ./internal/contract; done
 
 .PHONY: test-citus
 test-citus: ## Run the tests of Citus on the cluster whose nodes DEDUP_CITUS_URLS names

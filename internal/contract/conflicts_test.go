@@ -395,10 +395,16 @@ func isPeek(u faultproxy.Unit) bool {
 func proxied(t *testing.T, p profile, opts *dedup.Options, conf ...func(*pgxpool.Config)) (context.Context, *fixture, *faultproxy.Proxy) {
 	t.Helper()
 	var proxy *faultproxy.Proxy
+	bouncer := p.bouncer
+	p.bouncer = nil // the proxy connects to it
 	ctx, f := p.setup(t, opts, append([]func(*pgxpool.Config){func(config *pgxpool.Config) {
 		if proxy == nil {
-			var err error
-			proxy, err = faultproxy.New(config.ConnString())
+			upstream, err := config.ConnString(), error(nil)
+			if bouncer != nil {
+				upstream, err = bouncer.URL(upstream)
+				require.NoError(t, err)
+			}
+			proxy, err = faultproxy.New(upstream)
 			require.NoError(t, err)
 			t.Cleanup(proxy.Close)
 		}

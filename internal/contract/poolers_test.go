@@ -1,18 +1,23 @@
 package contract_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/internal/pgbouncer"
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 // TestLongContractThroughPgBouncer runs the contract in transaction pooling mode: both orders,
-// statements, a stricter isolation level, and the exec modes that work there with a PgBouncer before 1.21.
+// statements, a stricter isolation level, and the exec modes that work there with a PgBouncer
+// before 1.21.
 func TestLongContractThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 
@@ -35,6 +40,45 @@ func runThroughPgBouncer(t *testing.T, profiles ...profile) {
 		profiles[i].bouncer = bouncer
 	}
 	runContract(t, profiles...)
+}
+
+// TestLongFaultsThroughPgBouncer lets twins of two pools lose their COMMITs and the answers to them
+// on the way to PgBouncer. Each effect happens once, and all twins have its answer.
+func TestLongFaultsThroughPgBouncer(t *testing.T) {
+	t.Parallel()
+	const keys, twins = 20, 4
+	bouncer := pgbouncer.New(t, pgtest.NewEmpty(t).URL)
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeSimpleProtocol} {
+		for name, do := range map[string]way{"Do": byDo, "DoStatement": byStatement} {
+			t.Run(name+"-"+mode.String(), func(t *testing.T) {
+				t.Parallel()
+				p := profile{isolation: pgx.ReadCommitted, mode: mode, bouncer: bouncer}
+				ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: quickRetry})
+				callers := []*dedup.Deduper{f.d, f.peer(t)}
+				for i, fault := range slices.Concat(everyFault(), everyFault()) {
+					if fault.Kind == faultproxy.Blackhole { // a combined statement has no limit of its own
+						continue
+					}
+					fault.Where, fault.Skip, fault.Delay = faultproxy.AtCommit, 2*i, 20*time.Millisecond
+					proxy.Arm(fault.Fault)
+				}
+				for n := range keys {
+					var pending [twins]<-chan dedup.Result[ticket]
+					for i := range pending {
+						answer := make(chan dedup.Result[ticket], 1)
+						pending[i] = answer
+						go func() { answer <- do.insist(t, ctx, callers[i%2], call(fmt.Sprint(n))) }()
+					}
+					first := receive(t, ctx, pending[0])
+					for _, twin := range pending[1:] {
+						require.Equal(t, first.Value, receive(t, ctx, twin).Value)
+					}
+				}
+				require.Greater(t, len(proxy.Snapshot().Faults), 5, "kinds of faults")
+				f.exactly(t, keys)
+			})
+		}
+	}
 }
 
 // TestNoLocksStayBehindThePooler looks at the server's connections, which live on

@@ -2,12 +2,15 @@
 // tests share it: go test shows nothing of what packages that pass have said, and a server for each
 // package costs seconds.
 //
-//	go run ./internal/pgserver/share go test ./...
+//	go run ./internal/pgserver/share [-programs FOLDER] go test ./...
+//
+// With -programs it starts the programs of that folder, which has one version of PostgreSQL.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,14 +34,21 @@ func main() {
 }
 
 // run returns the command's exit code.
-func run(ctx context.Context, command []string) (code int, err error) {
+func run(ctx context.Context, args []string) (code int, err error) {
+	flags := flag.NewFlagSet("share", flag.ContinueOnError)
+	programs := flags.String("programs", "", "the folder with initdb and postgres")
+	if err := flags.Parse(args); err != nil {
+		return 2, err
+	}
+	command := flags.Args()
 	if len(command) == 0 {
-		return 2, errors.New("usage: share COMMAND [ARGUMENT...]")
+		return 2, errors.New("usage: share [-programs FOLDER] COMMAND [ARGUMENT...]")
 	}
 	// Ctrl-C reaches the command as well. The server is stopped when that has ended.
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt)
 	server, err := pgserver.Start(ctx, &pgserver.Options{
+		BinDir:   *programs,
 		Settings: map[string]string{"max_connections": strconv.Itoa(min(1000, connsPerPackage*max(2, runtime.NumCPU())))},
 	})
 	if err != nil {

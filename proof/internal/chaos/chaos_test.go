@@ -15,7 +15,7 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// run runs `proof chaos` and returns what it printed.
+// run runs `proof chaos` and returns its output.
 func run(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -23,7 +23,8 @@ func run(t *testing.T, args ...string) (code int, out, errs string) {
 	return code, stdout.String(), stderr.String()
 }
 
-// TestLongCampaigns runs the short form of every campaign, two at a time: each has dozens of clients.
+// TestLongCampaigns runs the short form of every campaign, two at a time: each has dozens of
+// clients.
 func TestLongCampaigns(t *testing.T) {
 	t.Parallel()
 	slots := make(chan struct{}, 2)
@@ -49,7 +50,7 @@ func TestLongCampaigns(t *testing.T) {
 	}
 }
 
-// A name stands for one campaign, or `chaos all` runs it twice.
+// TestNames: a name is one campaign's. Otherwise `chaos all` would run a campaign twice.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	sorted := slices.Sorted(slices.Values(chaos.Names()))
@@ -61,9 +62,9 @@ func TestUsage(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
 		"None":     nil,
-		"Two":      {"abuse", "storm"},
+		"Two":      {"orders", "mcp"},
 		"Unknown":  {"boredom"},
-		"Negative": {"abuse", "--calls", "-1"},
+		"Negative": {"orders", "--calls", "-1"},
 		"NoArm":    {"external", "--arm", "boredom"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -52,7 +52,6 @@ func Command() *cobra.Command {
 	flags := cmd.Flags()
 	flags.Uint64Var(&opts.seed, "seed", 0, "draw the same again; 0 draws a new seed and says which")
 	flags.IntVar(&opts.calls, "calls", 0, "deliveries to make, or kills, about; 0 is the long form's")
-	flags.StringSliceVar(&opts.binDirs, "bin-dir", nil, "a folder with the programs of a server that matrix is to try; may be given several times")
 	flags.StringSliceVar(&opts.arms, "arm", nil, "an arm that external is to try, and a control beside it; default all")
 	flags.BoolVar(&opts.short, "short", false, "the form that is part of the tests")
 	return cmd
@@ -67,8 +66,6 @@ type options struct {
 	seed  uint64
 	calls int
 	short bool
-	// binDirs are for the matrix.
-	binDirs []string
 	// arms are for external.
 	arms []string
 }
@@ -95,7 +92,7 @@ func run(cmd *cobra.Command, name string, opts options) error {
 		}
 	}
 	if opts.seed == 0 {
-		opts.seed = rand.Uint64N(1 << 53) // a number that JSON keeps
+		opts.seed = rand.Uint64N(1 << 53) // JSON keeps such a number
 	}
 	var failed []error
 	for _, c := range chosen {
@@ -123,7 +120,7 @@ func runOne(ctx context.Context, cmd *cobra.Command, c campaign, opts options) e
 		return err
 	}
 	defer func() { _ = l.Close(ctx) }()
-	p := lab.Params{Seed: opts.seed, Calls: c.calls, Short: opts.short, BinDirs: opts.binDirs, Arms: opts.arms, Say: say}
+	p := lab.Params{Seed: opts.seed, Calls: c.calls, Short: opts.short, Arms: opts.arms, Say: say}
 	if opts.short {
 		p.Calls = c.short
 	}

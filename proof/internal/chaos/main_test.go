@@ -10,7 +10,7 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/cli"
 )
 
-// TestMain is also the programs that campaigns start and kill.
+// TestMain also runs the worker processes that campaigns start and kill.
 func TestMain(m *testing.M) {
 	for _, worker := range chaos.WorkerCommands() {
 		if len(os.Args) == 2 && os.Args[1] == worker.Name() {

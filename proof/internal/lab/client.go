@@ -10,13 +10,7 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// Modes are all in which pgx can send statements.
-var Modes = []pgx.QueryExecMode{
-	pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
-	pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
-}
-
-// OpenPool opens a pool of so many connections in an exec mode.
+// OpenPool opens a pool with so many connections, in an exec mode.
 func OpenPool(ctx context.Context, url string, conns int32, mode pgx.QueryExecMode) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -27,13 +21,14 @@ func OpenPool(ctx context.Context, url string, conns int32, mode pgx.QueryExecMo
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// Client is what one process has of the library. It knows nothing of other clients.
+// Client is one process's client of the library. It shares nothing with other clients.
 type Client struct {
 	Pool *pgxpool.Pool
 	D    *dedup.Deduper
-	// Limit bounds the wait for the answer to a COMMIT; 0 is no limit. It is the CommitTimeout of D.
+	// Limit bounds the wait for the answer to a COMMIT, as the CommitTimeout of D. 0 is no limit.
 	Limit time.Duration
-	// BeforeCommit is asked by DoTx with the answers. An error rolls back; nil means to commit always.
+	// DoTx calls BeforeCommit with the answers, and rolls back if it returns an error. Nil means to
+	// commit.
 	BeforeCommit func([]Told) error
 
 	patient []*Client // see Try
@@ -58,7 +53,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// The limit of a try is raised so often, each time to so many times what it was and after so many tries.
+// A try's limit is raised so often, each time by this factor and after so many tries.
 const raises, raisedTo, raisedAfter = 3, 4, 4
 
 // NewClient makes a client of a pool.
@@ -82,8 +77,8 @@ func NewClient(pool *pgxpool.Pool, opts *dedup.Options) (c *Client, err error) {
 	return c, nil
 }
 
-// Try returns the client for try n of a call, from 0. Later tries wait longer for the answer to a COMMIT:
-// the first limits are short, because answers are swallowed, and a slow machine needs longer ones.
+// Try returns the client for try n of a call, from 0. The first limits are short because answers
+// are swallowed. Later ones are longer for a slow machine.
 func (c *Client) Try(n int) *Client {
 	raised := min(n/raisedAfter, len(c.patient))
 	if raised == 0 {
@@ -92,16 +87,15 @@ func (c *Client) Try(n int) *Client {
 	return c.patient[raised-1]
 }
 
-// Effect is the statement of an effect: it takes the key, and its answer is the
-// number of the run that was committed.
+// Effect is the statement of an effect. It takes the key and answers with the number of the run.
 const Effect = `INSERT INTO public.effects (key, run) VALUES ($1, nextval('public.runs')) RETURNING run`
 
-// Answer is what an effect answers, as a row and so as DoStatement's result.
+// Answer is the answer of an effect, as a row and as a result of DoStatement.
 type Answer struct {
 	Run int64 `json:"run"`
 }
 
-// Run is an effect for a key: see [Effect].
+// Run is the effect of a key: see [Effect].
 func Run(key string) dedup.Effect[Answer] { return NewJob(key).run }
 
 // Naively is a Caller by [Plain].
@@ -109,8 +103,8 @@ func Naively(ctx context.Context, c *Client, key string) (int64, error) {
 	return By(Plain)(ctx, c, key)
 }
 
-// InTx runs do in a plain transaction, which is given up after the client's limit. The wait for a connection
-// does not count: pgx keeps the place of a connection that was given up for as long as 15 seconds.
+// InTx runs do in a plain transaction and gives it up after the client's limit. The wait for a
+// connection does not count: pgx keeps the place of an abandoned connection for up to 15 seconds.
 func (c *Client) InTx(ctx context.Context, do func(ctx context.Context, tx pgx.Tx) error) error {
 	return c.Pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
 		ctx, cancel := c.limited(ctx)
@@ -131,7 +125,7 @@ func Call(key string) dedup.Call {
 	return dedup.Call{Scope: "chaos", Tool: "effect", Key: key, Args: key}
 }
 
-// Retry is a policy of short pauses, the longest of which is so long.
+// Retry is a policy of short pauses, at most longest.
 func Retry(longest time.Duration) dedup.RetryPolicy {
 	return dedup.RetryPolicy{BaseDelay: time.Millisecond, MaxDelay: longest}
 }

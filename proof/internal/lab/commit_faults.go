@@ -8,7 +8,7 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
-// commitFaults are all that can happen to a COMMIT, with how often of a thousand.
+// commitFaults are all faults of a COMMIT, with their frequency in a thousand.
 var commitFaults = []struct {
 	faultproxy.Fault
 	permille uint64
@@ -24,8 +24,7 @@ var commitFaults = []struct {
 	{faultproxy.Fault{Kind: faultproxy.Hold, Delay: 10 * time.Millisecond}, 20},
 }
 
-// ArmCommits lets a proxy apply them. Which COMMIT meets which fault follows from
-// the seed and from the COMMIT's place.
+// ArmCommits lets a proxy apply commitFaults. The seed and a COMMIT's place decide its fault.
 func ArmCommits(proxy *faultproxy.Proxy, seed uint64) {
 	from := uint64(0)
 	for _, f := range commitFaults {
@@ -44,8 +43,8 @@ func ArmCommits(proxy *faultproxy.Proxy, seed uint64) {
 	}
 }
 
-// ArmAnywhere lets a proxy cut connections before and after units that carry no
-// COMMIT, so many of a thousand.
+// ArmAnywhere lets a proxy cut connections before and after permille of a thousand units without a
+// COMMIT.
 func ArmAnywhere(proxy *faultproxy.Proxy, seed, permille uint64) {
 	for i, kind := range []faultproxy.Kind{faultproxy.Dropped, faultproxy.ReplyReset} {
 		low := uint64(i) * permille / 2

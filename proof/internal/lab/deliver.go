@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Crowd does jobs, so many at once, and returns when all are done.
+// Crowd does jobs on so many goroutines, and returns after the last one.
 func Crowd(workers int, jobs iter.Seq[func()]) {
 	queue := make(chan func())
 	var wg sync.WaitGroup
@@ -27,13 +27,13 @@ func Crowd(workers int, jobs iter.Seq[func()]) {
 	wg.Wait()
 }
 
-// Patience is longer than anything takes on a slow machine. No shorter time decides a campaign.
+// Patience is longer than any step takes on a slow machine. No campaign depends on a shorter time.
 const Patience = 10 * time.Minute
 
-// pauseStep and longestPause are by how much the pause grows between two tries, and how long it is at most.
+// The pause between two tries grows by pauseStep up to longestPause.
 const pauseStep, longestPause = 5 * time.Millisecond, 100 * time.Millisecond
 
-// Hopeless is an error behind which no further try is made.
+// Hopeless is an error that ends all tries.
 type Hopeless struct{ Err error }
 
 func (e Hopeless) Error() string { return e.Err.Error() }
@@ -41,8 +41,8 @@ func (e Hopeless) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e Hopeless) Unwrap() error { return e.Err }
 
-// Insist tries until there is no error, as an orchestrator does, and for at most [Patience]. n is the number
-// of the try, from 0.
+// Insist calls try until it succeeds, as an orchestrator does, for at most [Patience]. n is the
+// number of the try, from 0.
 func Insist(ctx context.Context, try func(ctx context.Context, n int) error) error {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
@@ -58,7 +58,7 @@ func Insist(ctx context.Context, try func(ctx context.Context, n int) error) err
 	}
 }
 
-// Deliver calls until there is an answer. A call that is given up, though ctx goes on, is unanswered.
+// Deliver repeats a call until it has an answer. A call that fails while ctx goes on is unanswered.
 func (l *Ledger) Deliver(ctx context.Context, c *Client, call Caller, key string) error {
 	err := Insist(ctx, func(ctx context.Context, n int) error {
 		run, err := call(ctx, c.Try(n), key)
@@ -73,7 +73,7 @@ func (l *Ledger) Deliver(ctx context.Context, c *Client, call Caller, key string
 	return err
 }
 
-// Pause waits, and reports whether ctx goes on.
+// Pause waits for d and reports whether ctx goes on.
 func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

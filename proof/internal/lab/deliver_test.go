@@ -35,7 +35,8 @@ func TestInsist(t *testing.T) {
 	}
 }
 
-// TestDeliverUntilItEnds has the campaign end before there is an answer: the call is not unanswered then.
+// TestDeliverUntilItEnds ends the campaign before the call has an answer. The call is then not
+// unanswered.
 func TestDeliverUntilItEnds(t *testing.T) {
 	t.Parallel()
 	l := NewLedger()
@@ -53,7 +54,7 @@ func TestDeliverUntilItEnds(t *testing.T) {
 	require.Equal(t, Tally{Unanswered: 1}, l.tally)
 }
 
-// TestTry raises the limit as the tries go on, and not without end.
+// TestTry raises the limit with the tries, up to an end.
 func TestTry(t *testing.T) {
 	t.Parallel()
 	c := &Client{Limit: time.Second, patient: []*Client{{Limit: 4 * time.Second}, {Limit: 16 * time.Second}}}

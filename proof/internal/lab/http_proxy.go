@@ -11,49 +11,49 @@ import (
 	"time"
 )
 
-// HTTPFault is what befalls a request.
+// HTTPFault is a fault of a request.
 type HTTPFault string
 
 const (
 	CutBefore  HTTPFault = "cut before the request"     // no server sees it
-	CutBehind  HTTPFault = "cut behind the request"     // a server works on it, for nobody
-	CutAnswer  HTTPFault = "cut in place of the answer" // a server has answered
+	CutBehind  HTTPFault = "cut behind the request"     // a server works on it without a client
+	CutAnswer  HTTPFault = "cut in place of the answer" // a server answered
 	CutHalf    HTTPFault = "cut within the answer"
 	BadGateway HTTPFault = "502 in place of the answer"
 	SentTwice  HTTPFault = "delivered twice" // to the second server too, as by a balancer that tries again
 )
 
-// HTTPMishap is a fault and how it befalls a request.
+// HTTPMishap is a fault and its details.
 type HTTPMishap struct {
 	Fault HTTPFault
-	// After is how long after the request was sent the connection is cut, of CutBehind.
+	// After is the time between the request and the cut of CutBehind.
 	After time.Duration
-	// Applied is called when it happens.
+	// Applied is called with the fault.
 	Applied func()
 }
 
-// HTTPProxy passes requests on to a server, and cuts the connections of some.
+// HTTPProxy passes requests on to a server and applies faults to some.
 type HTTPProxy struct {
-	// To returns the addresses of the servers, that of the one to ask first.
+	// To returns the addresses of the servers. The first is asked first.
 	To func(context.Context) ([]string, error)
-	// Next returns what befalls the next request, nil for nothing. Of MCP's requests it is asked for
-	// calls of tools alone.
+	// Next returns the fault of the next request, or nil. Of MCP's requests it is only called for
+	// calls of tools.
 	Next func() *HTTPMishap
 
 	web    *httptest.Server
 	wire   *http.Transport
-	second sync.WaitGroup // deliveries that nobody waits for
+	second sync.WaitGroup // deliveries without a waiting client
 }
 
-// Start starts it, and Close ends it.
+// Start starts the proxy. Close ends it.
 func (p *HTTPProxy) Start() {
 	p.wire, p.web = &http.Transport{}, httptest.NewServer(p)
 }
 
-// URL is where it is to be reached.
+// URL is the proxy's address.
 func (p *HTTPProxy) URL() string { return p.web.URL }
 
-// Close ends it when nothing is on its way any more.
+// Close ends the proxy after the last request.
 func (p *HTTPProxy) Close() {
 	p.web.CloseClientConnections()
 	p.web.Close()
@@ -87,7 +87,7 @@ func (p *HTTPProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case SentTwice:
 		m.Applied()
 		again := r.Clone(context.WithoutCancel(ctx))
-		p.second.Go(func() { _, _, _ = p.pass(again.Context(), to[1], again, body) }) // nobody reads its answer
+		p.second.Go(func() { _, _, _ = p.pass(again.Context(), to[1], again, body) }) // its answer is dropped
 	}
 	res, answer, err := p.pass(ctx, to[0], r, body)
 	switch {

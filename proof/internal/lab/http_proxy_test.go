@@ -18,7 +18,7 @@ const (
 	reply   = "an answer of some length"
 )
 
-// TestHTTPProxy has each fault befall a connection that is fresh, and one that was used before.
+// TestHTTPProxy applies each fault to a fresh connection and to a used one.
 func TestHTTPProxy(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -58,8 +58,8 @@ func TestHTTPProxy(t *testing.T) {
 	}
 }
 
-// TestHTTPProxyThatTheTransportMends shows that net/http sends a request with a key again by itself,
-// which is a cut all the same.
+// TestHTTPProxyThatTheTransportMends shows that net/http repeats a request with a key by itself.
+// The cut counts all the same.
 func TestHTTPProxyThatTheTransportMends(t *testing.T) {
 	t.Parallel()
 	b := setupProxy(t)
@@ -74,7 +74,7 @@ func TestHTTPProxyThatTheTransportMends(t *testing.T) {
 	b.await(t, 2)
 }
 
-// TestHTTPProxyOfMCP leaves alone what is no call of a tool.
+// TestHTTPProxyOfMCP applies faults to calls of tools only.
 func TestHTTPProxyOfMCP(t *testing.T) {
 	t.Parallel()
 	b := setupProxy(t)
@@ -94,11 +94,11 @@ func TestHTTPProxyWithoutAServer(t *testing.T) {
 	require.Error(t, err)
 }
 
-// proxied is a server behind a proxy, twice.
+// proxied is a server behind a proxy, listed twice.
 type proxied struct {
 	proxy   *HTTPProxy
 	client  *http.Client
-	served  chan struct{} // gets a value for each request that has arrived whole
+	served  chan struct{} // gets a value for each complete request
 	mishap  atomic.Pointer[HTTPMishap]
 	applied atomic.Int64
 }
@@ -138,7 +138,7 @@ func (b *proxied) await(t *testing.T, requests int) {
 	}
 }
 
-// send makes a request and returns what is read of its answer.
+// send makes a request and returns the part of its answer that it can read.
 func (b *proxied) send(t *testing.T, body string, header ...string) (string, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.proxy.URL(), strings.NewReader(body))

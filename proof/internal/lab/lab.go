@@ -1,5 +1,5 @@
-// Package lab is where campaigns take place: a server, databases with the schema and a table of
-// effects, faults on the way to them, clients and their ways to call, and the books.
+// Package lab is the place of the campaigns. It has a server, databases with the schema and a table
+// of effects, faults on the way to them, clients with their ways to call, and the books.
 package lab
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/tooldedup/dedup/internal/scratchdb"
 )
 
-// Lab has a server of its own or the one that DEDUP_DATABASE_URL names.
+// Lab has its own server or the one that DEDUP_DATABASE_URL names.
 type Lab struct {
 	Server  *pgserver.Server
 	Version string // of PostgreSQL, such as "15.18"
@@ -47,14 +47,14 @@ func (l *Lab) Close(ctx context.Context) error { return l.Server.Stop(context.Wi
 type Database struct {
 	Name, URL string
 	Pool      *pgxpool.Pool // not through a proxy
-	// Proxy is on the way to it; nil where there is none.
+	// Proxy is the way to the database, if there is one.
 	Proxy *faultproxy.Proxy
 
 	scratch *scratchdb.Database
 }
 
-// schema is what effects are made of. The sequence counts the runs of effects,
-// those that were rolled back included.
+// schema has the table of effects. The sequence counts all runs of effects, also those that were
+// rolled back.
 const schema = `
 CREATE TABLE effects (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key text NOT NULL, run bigint NOT NULL);
 CREATE SEQUENCE runs;`
@@ -79,21 +79,13 @@ func (l *Lab) Create(ctx context.Context) (*Database, error) {
 	return db, nil
 }
 
-// CreateBehind makes a database behind a proxy to url, which is that of the database where it is
-// nil, that applies faults to COMMITs.
-func (l *Lab) CreateBehind(ctx context.Context, seed uint64, url func(string) (string, error)) (*Database, error) {
+// CreateBehind makes a database behind a proxy that applies faults to COMMITs.
+func (l *Lab) CreateBehind(ctx context.Context, seed uint64) (*Database, error) {
 	db, err := l.Create(ctx)
 	if err != nil {
 		return nil, err
 	}
-	to := db.URL
-	if url != nil {
-		to, err = url(to)
-	}
-	if err == nil {
-		db.Proxy, err = faultproxy.New(to)
-	}
-	if err != nil {
+	if db.Proxy, err = faultproxy.New(db.URL); err != nil {
 		_ = db.Drop(ctx)
 		return nil, err
 	}
@@ -101,7 +93,7 @@ func (l *Lab) CreateBehind(ctx context.Context, seed uint64, url func(string) (s
 	return db, nil
 }
 
-// TakeFaults moves the counts of the faults that the proxy has applied into an arm's.
+// TakeFaults moves the proxy's counts of applied faults into an arm.
 func (db *Database) TakeFaults(a *Arm) {
 	for kind, n := range db.Proxy.Snapshot().Faults {
 		a.Fault(string(kind), n)
@@ -109,11 +101,10 @@ func (db *Database) TakeFaults(a *Arm) {
 	db.Proxy.Reset()
 }
 
-// OwnName is the application_name of the lab's own connections, which no campaign
-// is to break.
+// OwnName is the application_name of the lab's own connections. No campaign breaks these.
 const OwnName = "proof chaos, the books"
 
-// OwnPool opens a pool of connections that have it.
+// OwnPool opens a pool of the lab's own connections.
 func OwnPool(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -123,7 +114,7 @@ func OwnPool(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// Drop removes the database, whoever is connected to it.
+// Drop removes the database and closes its connections.
 func (db *Database) Drop(ctx context.Context) error {
 	if db.Proxy != nil {
 		db.Proxy.Close()

@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Ledger keeps what callers were told of each key, and compares it with what is
-// in the database. It is safe for concurrent use.
+// Ledger keeps the answers of each key and compares them with the database. It is safe for
+// concurrent use.
 type Ledger struct {
 	mu      sync.Mutex
 	answers map[string]int64 // the first answer
@@ -35,15 +35,16 @@ func (l *Ledger) Answered(key string, run int64) {
 	}
 }
 
-// Unanswered notes a key that got no answer in the end.
+// Unanswered notes a key without an answer at the end.
 func (l *Ledger) Unanswered(string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tally.Unanswered++
 }
 
-// Settle compares the answers with the effects, removes both, and returns the counts since NewLedger.
-// The effects are in the tables that are named, those of a key in one of them, or else in effects.
+// Settle compares the answers with the effects, removes both, and returns the counts since
+// NewLedger. The effects are in the named tables, default effects. All effects of a key are in one
+// table.
 func (l *Ledger) Settle(ctx context.Context, pool *pgxpool.Pool, tables ...string) (Tally, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +76,7 @@ func (l *Ledger) Settle(ctx context.Context, pool *pgxpool.Pool, tables ...strin
 		return l.tally, errors.New("there are no effects at all: nothing was tested")
 	}
 	l.tally.Identities += seen + len(l.answers)
-	l.tally.Lost += len(l.answers) // told to be done, and not there
+	l.tally.Lost += len(l.answers) // answered, and not there
 	clear(l.answers)
 	_, err := pool.Exec(ctx, `TRUNCATE `+strings.Join(tables, ", "))
 	return l.tally, err

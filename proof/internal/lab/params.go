@@ -2,24 +2,21 @@ package lab
 
 import "fmt"
 
-// Params are what a campaign is run with.
+// Params are a campaign's parameters.
 type Params struct {
-	// Seed draws everything that is drawn.
+	// Seed decides everything that is drawn.
 	Seed uint64
-	// Calls is how many deliveries to make, about.
+	// Calls is about the number of deliveries.
 	Calls int
-	// Short asks for the form that is part of the tests, where a campaign has no
-	// number of calls.
+	// Short selects the form that is part of the tests, in campaigns without a number of calls.
 	Short bool
-	// BinDirs are folders with the programs of further servers.
-	BinDirs []string
-	// Arms are those to run of the campaign external; empty is all.
+	// Arms are the arms of the campaign external to run. Empty means all.
 	Arms []string
-	// Say is told how it goes, a line at a time.
+	// Say is called with each line about the progress.
 	Say func(line string)
 }
 
-// Sayf says how it goes.
+// Sayf says a formatted line.
 func (p Params) Sayf(format string, args ...any) {
 	if p.Say != nil {
 		p.Say(fmt.Sprintf(format, args...))

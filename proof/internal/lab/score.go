@@ -6,21 +6,20 @@ import (
 	"time"
 )
 
-// Score is what a campaign ends with: figures that anyone can reproduce from the seed, and a
-// verdict. It is the last line of a campaign's output, as JSON.
+// Score is the result of a campaign: its figures, which the seed reproduces, and a verdict. It is
+// the last line of a campaign's output, as JSON.
 type Score struct {
 	Campaign string `json:"campaign"`
 	Seed     uint64 `json:"seed"`
 	// Server is the version of PostgreSQL.
 	Server string `json:"server"`
-	// Calls counts the deliveries that were made, Faults those faults that were
-	// really applied.
+	// Calls counts the deliveries, Faults the faults that were applied.
 	Calls        int            `json:"calls"`
 	Faults       int            `json:"faults"`
 	FaultsByKind map[string]int `json:"faults_by_kind,omitempty"`
-	// Tally is what came of the calls.
+	// Tally is the result of the calls.
 	Tally
-	// Control is what came of them in the arm that must go wrong.
+	// Control is the result of the arm that must go wrong.
 	ControlCalls  int   `json:"control_calls"`
 	ControlFaults int   `json:"control_faults"`
 	Control       Tally `json:"-"`
@@ -34,17 +33,17 @@ type Score struct {
 	Verdict string         `json:"verdict"`
 }
 
-// Tally counts what must not be.
+// Tally counts the defects.
 type Tally struct {
-	// Identities counts the effects that were wanted.
+	// Identities counts the wanted effects.
 	Identities int `json:"identities"`
 	// Duplicates counts the effects beyond the first of an identity.
 	Duplicates int `json:"duplicates"`
-	// Lost counts the identities that were answered and have no effect.
+	// Lost counts the answered identities without an effect.
 	Lost int `json:"lost"`
-	// Differing counts the answers that are not those of the one effect.
+	// Differing counts the answers that differ from the one effect.
 	Differing int `json:"differing"`
-	// Unanswered counts the identities that got no answer in the end.
+	// Unanswered counts the identities without an answer at the end.
 	Unanswered int `json:"unanswered"`
 }
 
@@ -57,21 +56,21 @@ func (t *Tally) Add(o Tally) {
 	t.Unanswered += o.Unanswered
 }
 
-// Wrong reports whether there is anything that must not be.
+// Wrong reports whether there is a defect.
 func (t Tally) Wrong() bool { return t.Duplicates+t.Lost+t.Differing+t.Unanswered > 0 }
 
 func (t Tally) String() string {
 	return fmt.Sprintf("%d duplicates, %d lost, %d differing, %d unanswered", t.Duplicates, t.Lost, t.Differing, t.Unanswered)
 }
 
-// Arm is what an arm of a campaign did, and what came of it.
+// Arm is the work of one arm of a campaign and its result.
 type Arm struct {
 	Calls  int
-	Faults map[string]int // that were really applied, by kind
+	Faults map[string]int // applied, by kind
 	Tally
 }
 
-// Fault counts faults that were applied.
+// Fault counts applied faults.
 func (a *Arm) Fault(kind string, n int) {
 	if a.Faults == nil {
 		a.Faults = map[string]int{}
@@ -104,7 +103,7 @@ func (s *Score) EnterControl(a Arm) {
 	s.Control.Add(a.Tally)
 }
 
-// Arms runs an arm with dedup, and then its control, and enters both.
+// Arms runs an arm with dedup and its control, and adds both.
 func (s *Score) Arms(run func(dedup bool) (Arm, error)) error {
 	a, err := run(true)
 	s.Enter(a)
@@ -116,10 +115,9 @@ func (s *Score) Arms(run func(dedup bool) (Arm, error)) error {
 	return err
 }
 
-// Close fills in what follows from the rest, and returns an error if the
-// campaign has failed: because it came to no end, which err tells, because the
-// promise was broken, or because nothing was tested. An empty reading is a failure
-// and never a zero.
+// Close completes the score and returns an error if the campaign failed: because it ended with err,
+// because the promise was broken, or because nothing was tested. An empty reading is a failure and
+// never a zero.
 func (s *Score) Close(started time.Time, err error) error {
 	s.Seconds = time.Since(started).Seconds()
 	s.ControlDuplicates, s.ControlLost, s.ControlDiffering = s.Control.Duplicates, s.Control.Lost, s.Control.Differing

@@ -11,19 +11,19 @@ import (
 	"github.com/tooldedup/dedup/internal/process"
 )
 
-// Seat is where one process after another runs [Serve]: the next one begins when somebody asks for it after the
-// last one was killed.
+// Seat is where one process after another runs [Serve]. The next process starts on demand after a
+// kill.
 type Seat struct {
 	Command process.Command
 	Task    any
 
-	mu      sync.Mutex // is held while a process is killed and until it is gone
+	mu      sync.Mutex // held while a process is killed and until it is gone
 	process *Server    // the present one or the last
 	started int
 }
 
-// Server returns the process that runs, and starts one where none does. A process that has ended by itself is a
-// defect, behind which there is no further one.
+// Server returns the running process, and starts one if there is none. A process that ended without
+// a kill is a defect, and no other one follows it.
 func (s *Seat) Server() (*Server, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,7 +32,7 @@ func (s *Seat) Server() (*Server, error) {
 			return s.process, nil
 		}
 		end := s.process.Err()
-		if exit, ok := errors.AsType[*exec.ExitError](end); !ok || exit.ExitCode() >= 0 { // no signal
+		if exit, ok := errors.AsType[*exec.ExitError](end); !ok || exit.ExitCode() >= 0 { // not by a signal
 			return nil, Hopeless{errors.Join(errors.New("a worker ended by itself"), end)}
 		}
 	}
@@ -45,7 +45,7 @@ func (s *Seat) Server() (*Server, error) {
 	return started, nil
 }
 
-// Addr is where the process is to be reached that [Seat.Server] returns.
+// Addr returns the address of the process of [Seat.Server].
 func (s *Seat) Addr(ctx context.Context) (string, error) {
 	server, err := s.Server()
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Seat) Addr(ctx context.Context) (string, error) {
 	return server.Addr(ctx)
 }
 
-// Kill kills the process that runs, and reports false where none does.
+// Kill kills the running process. It returns false if there is none.
 func (s *Seat) Kill() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *Seat) Kill() bool {
 	return true
 }
 
-// Close ends the process that runs by the end of its input, and kills it where that takes longer than wait.
+// Close ends the running process by the end of its input, and kills it after wait.
 func (s *Seat) Close(wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *Seat) Close(wait time.Duration) {
 	}
 }
 
-// Started is how many processes were started.
+// Started is the number of processes that were started.
 func (s *Seat) Started() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

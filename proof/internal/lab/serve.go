@@ -18,24 +18,26 @@ import (
 	"github.com/tooldedup/dedup/internal/process"
 )
 
-// Opener makes of a task what a process serves. done is called at its end.
+// Opener makes a handler from a task. done is called at the end.
 type Opener[Task any] = func(context.Context, Task) (h http.Handler, done func() error, err error)
 
-// WorkerCommand returns a hidden command that is [Serve], by which a campaign starts its own program.
+// WorkerCommand returns a hidden command that runs [Serve]. A campaign starts its own program with
+// it.
 func WorkerCommand[Task any](name string, open Opener[Task]) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Short: "Serve until killed, for another process of this program", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// Ctrl-C on a terminal goes to all processes. Who has started this one decides when it ends.
+			// A terminal sends Ctrl-C to all processes. The process that started this one decides
+			// when it ends.
 			signal.Ignore(os.Interrupt)
 			return Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), open)
 		},
 	}
 }
 
-// Serve is what a worker process does that is called over HTTP. It reads its task from the first line
-// of in, serves what open makes of it, writes the address to out, and goes on until in ends. The end of
-// ctx, or of in, cancels the requests that are being served.
+// Serve runs a worker process that is called over HTTP. It reads its task from the first line of
+// in, serves the handler that open makes, and writes the address to out. It goes on until in ends.
+// The end of ctx or of in cancels the running requests.
 func Serve[Task any](ctx context.Context, in io.Reader, out io.Writer, open Opener[Task]) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -74,7 +76,7 @@ type Server struct {
 	addr      string
 }
 
-// StartServer starts one with a task.
+// StartServer starts a process with a task.
 func StartServer(c process.Command, task any) (s *Server, err error) {
 	s = &Server{announced: make(chan struct{})}
 	var once sync.Once
@@ -87,10 +89,10 @@ func StartServer(c process.Command, task any) (s *Server, err error) {
 	return s, err
 }
 
-// errNoAddress is that of a process that ended too early.
+// errNoAddress is the error of a process that ended too early.
 var errNoAddress = errors.New("the process ended before it had an address")
 
-// Addr is where the process is to be reached. The first call waits until it has written that.
+// Addr returns the address of the process. It waits until the process has written it.
 func (s *Server) Addr(ctx context.Context) (string, error) {
 	select {
 	case <-s.announced:

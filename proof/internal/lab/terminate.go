@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Terminate ends the server's side of a random connection now and then, with pauses
-// of up to so long, until ctx ends, and counts. It leaves the connections alone that have [OwnName].
+// Terminate now and then ends the server's side of a random connection until ctx ends, with pauses
+// of up to pause. It returns the count. Connections with [OwnName] are left alone.
 func Terminate(ctx context.Context, around *sync.WaitGroup, db *Database, pause time.Duration, seed uint64) *atomic.Int64 {
 	var count atomic.Int64
 	rng := rand.New(rand.NewPCG(seed, 4))
@@ -25,7 +25,7 @@ func Terminate(ctx context.Context, around *sync.WaitGroup, db *Database, pause 
 	return &count
 }
 
-// TerminateOne ends one that is not idle, and reports false where there is none.
+// TerminateOne ends a connection that is not idle. It returns false if there is none.
 func TerminateOne(ctx context.Context, own *pgxpool.Pool) (ended bool, err error) {
 	err = own.QueryRow(ctx, `SELECT COALESCE(bool_or(pg_terminate_backend(pid)), false) FROM (
 		SELECT pid FROM pg_stat_activity

@@ -11,12 +11,12 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// Job is a call and its effect, which is one statement with an answer.
+// Job is a call and its effect, one statement with an answer.
 type Job struct {
 	Call dedup.Call
 	SQL  string
 	Args []any
-	// Then is what an effect that is a function does after the statement; nil for nothing.
+	// Then runs after the statement if the effect is a function. Nil does nothing.
 	Then func(ctx context.Context, tx pgx.Tx) error
 }
 
@@ -34,7 +34,7 @@ func (j Job) statement() dedup.StatementCall {
 	return dedup.StatementCall{Call: j.Call, Statement: dedup.SQL(j.SQL, j.Args...)}
 }
 
-// Told is the answer to a job.
+// Told is an answer to a job.
 type Told struct {
 	Job                 int // its index
 	Run                 int64
@@ -46,22 +46,22 @@ func told(job int, r dedup.Result[Answer]) Told {
 	return Told{job, r.Value.Run, r.CreatedAt, r.Replayed, r.Recovered}
 }
 
-// OwnError is an error of the caller's own BEGIN or COMMIT, or of its connection.
+// OwnError is an error of the caller's BEGIN or COMMIT, or of its connection.
 type OwnError struct{ error }
 
 // Unwrap returns the cause.
 func (e OwnError) Unwrap() error { return e.error }
 
-// Errors are those of some jobs of a batch, whose others may have answers.
+// Errors are the errors of some jobs of a batch. Other jobs may have answers.
 type Errors []error
 
 func (e Errors) Error() string { return errors.Join(e...).Error() }
 
-// Unwrap returns them.
+// Unwrap returns the errors.
 func (e Errors) Unwrap() []error { return e }
 
-// Way is a way to make calls. DoBatch answers some of many jobs where others fail, whose [Errors] it
-// returns.
+// Way is a way to make calls. DoBatch may answer some jobs and fail others: it returns both answers
+// and [Errors].
 type Way struct {
 	Name string
 	Many bool
@@ -73,7 +73,7 @@ var Ways = []Way{
 	{"Do", false, do}, {"DoTx", false, doTx}, {"DoStatement", false, doStatement}, {"DoBatch", true, doBatch}, {TxOfSeveral, true, doTx},
 }
 
-// TxOfSeveral is the name of the way that makes all calls in one transaction of the caller's.
+// TxOfSeveral is the name of the way with several calls in one transaction of the caller's.
 const TxOfSeveral = "DoTx of several"
 
 func do(ctx context.Context, c *Client, jobs []Job) ([]Told, error) {
@@ -84,8 +84,8 @@ func do(ctx context.Context, c *Client, jobs []Job) ([]Told, error) {
 	return []Told{told(0, r)}, nil
 }
 
-// doTx makes all calls in one transaction: all or none has an effect, and an answer counts when the
-// COMMIT has been answered.
+// doTx makes all calls in one transaction, so all or none has an effect. An answer counts after the
+// answer to COMMIT.
 func doTx(ctx context.Context, c *Client, jobs []Job) (answers []Told, err error) {
 	tx, err := c.Pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
@@ -145,7 +145,8 @@ func doBatch(ctx context.Context, c *Client, jobs []Job) (answers []Told, err er
 	return answers, err
 }
 
-// Plain makes all calls without dedup, in one plain transaction. A control arm repeats it after any error.
+// Plain makes all calls in one plain transaction without dedup. A control repeats it after any
+// error.
 var Plain = Way{"without dedup", true, func(ctx context.Context, c *Client, jobs []Job) ([]Told, error) {
 	answers := make([]Told, len(jobs))
 	err := c.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -170,7 +171,7 @@ type Caller func(ctx context.Context, c *Client, key string) (int64, error)
 // Do is a Caller by [dedup.Do].
 func Do(ctx context.Context, c *Client, key string) (int64, error) { return By(Ways[0])(ctx, c, key) }
 
-// By is a Caller in a way.
+// By returns a Caller of a way.
 func By(w Way) Caller {
 	return func(ctx context.Context, c *Client, key string) (int64, error) {
 		answers, err := w.Make(ctx, c, []Job{NewJob(key)})

@@ -16,11 +16,11 @@ import (
 
 const (
 	commitWait = 200 * time.Millisecond
-	conns      = 12 // of a pool: pgx keeps the place of a broken one for a while
-	// cuts are how many of a thousand units that carry no COMMIT meet a cut.
+	conns      = 12 // in a pool: pgx keeps a broken connection's place for a while
+	// cuts is the number of units in a thousand without a COMMIT that are cut.
 	cuts = 10
-	// endingPause is the longest pause between two ended backends. A shorter one ends the connections of
-	// most calls on a slow machine, and few of them reach a fault on COMMIT.
+	// endingPause is the longest pause between two ended backends. On a slow machine a shorter
+	// pause would end most connections before they reach a fault on COMMIT.
 	endingPause = 250 * time.Millisecond
 )
 
@@ -28,24 +28,24 @@ var (
 	modes = []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}
 )
 
-// storm is callers and faults at work on one database.
+// storm is the callers and the faults on one database.
 type storm struct {
 	scene
 	db      *lab.Database
 	seed    uint64
 	ways    []lab.Way
-	clients []*lab.Client    // one of each combination of order, isolation and exec mode
-	freers  []*dedup.Deduper // of each order, on the lab's own connections: they reset
+	clients []*lab.Client    // one for each combination of order, isolation and exec mode
+	freers  []*dedup.Deduper // one for each order, on the lab's own connections: they reset
 
-	made, tries atomic.Int64 // calls that were drawn, and what the callers made of them
+	made, tries atomic.Int64 // drawn calls, and the callers' tries
 	swept       atomic.Int64
 	cache       sync.Map // of the bug answersFromCache
 }
 
-// raise raises a storm. With a bug it ends with the first sign of it.
+// raise runs a storm. With a bug it ends at the bug's first sign.
 func (sc scene) raise(ctx context.Context, l *lab.Lab, p lab.Params, b *bug) (a lab.Arm, v verdict, err error) {
 	v.outcomes = map[string]int{}
-	db, err := l.CreateBehind(ctx, p.Seed, nil)
+	db, err := l.CreateBehind(ctx, p.Seed)
 	if err != nil {
 		return a, v, err
 	}
@@ -88,8 +88,8 @@ func (sc scene) raise(ctx context.Context, l *lab.Lab, p lab.Params, b *bug) (a 
 	return a, v, nil
 }
 
-// over reports whether there is no further round. A storm without a bug goes on until records were
-// answered with and, unless they last, reset and swept.
+// over reports whether the storm is finished. Without a bug it goes on until a record was replayed
+// and, unless records last, one was reset and one was swept.
 func (s *storm) over(p lab.Params, b *bug, v verdict, started time.Time) bool {
 	calls := int(s.made.Load())
 	switch {
@@ -105,11 +105,11 @@ func (s *storm) over(p lab.Params, b *bug, v verdict, started time.Time) bool {
 	return time.Since(started) >= longForm
 }
 
-// join makes the clients, behind a proxy that breaks connections at COMMIT above all.
+// join makes the clients behind a proxy that breaks connections, most often at COMMIT.
 func (s *storm) join(ctx context.Context) (closeAll func(), err error) {
 	closeAll = func() {
 		for _, c := range s.clients {
-			c.Pool.Close() // of several
+			c.Pool.Close() // in case several failed
 		}
 	}
 	for range 2 {
@@ -135,7 +135,7 @@ func (s *storm) join(ctx context.Context) (closeAll func(), err error) {
 	return closeAll, nil
 }
 
-// sweep sweeps in turn from all clients. It may fail as calls do.
+// sweep sweeps from one client after the other. Like a call, it may fail.
 func (s *storm) sweep(ctx context.Context) {
 	rng := rand.New(rand.NewPCG(s.seed, 5))
 	for lab.Pause(ctx, time.Duration(rng.Int64N(int64(longestPause)))) {

@@ -1,6 +1,5 @@
-// Package lostcommit is the campaign that takes away the answer to COMMIT, in
-// every way in which an answer can be lost, while twins of the same call come in
-// through other processes' pools.
+// Package lostcommit is the campaign that loses the answer to COMMIT in every way, while twins make
+// the same call through other processes' pools.
 package lostcommit
 
 import (
@@ -16,40 +15,32 @@ import (
 )
 
 const (
-	// clients are Dedupers that know nothing of each other, as those of so many
-	// processes, each with a pool of its own.
+	// clients is the number of Dedupers. Each has its own pool, as in a process of its own.
 	clients = 4
 	conns   = 6
-	// maxTwins is the most deliveries of one key; one half has one.
+	// maxTwins is the most deliveries of one key. Half of the keys have one delivery.
 	maxTwins = 4
-	// blockKeys are the keys after which the books are settled.
+	// The books are settled after blockKeys keys.
 	blockKeys = 4_000
 	workers   = 24
-	// answerWait bounds the first wait for an answer that was swallowed.
+	// answerWait bounds the first wait for a swallowed answer.
 	answerWait = 250 * time.Millisecond
 	// controlShare is the control arm's share of the calls.
 	controlShare = 20
 )
 
-// Run runs the campaign with effects that write through pgx.
+// Run runs the campaign.
 func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
-	return s.Arms(func(withDedup bool) (lab.Arm, error) {
-		return arm(ctx, l, p, withDedup, func(*lab.Client) (lab.Caller, error) {
-			if withDedup {
-				return lab.Do, nil
-			}
-			return lab.Naively, nil
-		})
-	})
+	return s.Arms(func(withDedup bool) (lab.Arm, error) { return arm(ctx, l, p, withDedup) })
 }
 
-// arm delivers calls to one arm and settles its books.
-func arm(ctx context.Context, l *lab.Lab, p lab.Params, withDedup bool, wrap func(*lab.Client) (lab.Caller, error)) (a lab.Arm, err error) {
-	calls := p.Calls
+// arm delivers calls with dedup, or without it as the control, and settles the books.
+func arm(ctx context.Context, l *lab.Lab, p lab.Params, withDedup bool) (a lab.Arm, err error) {
+	calls, call := p.Calls, lab.Do
 	if !withDedup {
-		calls = max(p.Calls/controlShare, 200)
+		calls, call = max(p.Calls/controlShare, 200), lab.Naively
 	}
-	db, err := l.CreateBehind(ctx, p.Seed, nil)
+	db, err := l.CreateBehind(ctx, p.Seed)
 	if err != nil {
 		return a, err
 	}
@@ -62,10 +53,6 @@ func arm(ctx context.Context, l *lab.Lab, p lab.Params, withDedup bool, wrap fun
 			return a, err
 		}
 		defer c.Pool.Close()
-		call, err := wrap(c)
-		if err != nil {
-			return a, err
-		}
 		callers = append(callers, func(ctx context.Context, ledger *lab.Ledger, key string) {
 			_ = ledger.Deliver(ctx, c, call, key) // the ledger has it
 		})
@@ -86,8 +73,8 @@ func arm(ctx context.Context, l *lab.Lab, p lab.Params, withDedup bool, wrap fun
 	return a, nil
 }
 
-// deliverBlock delivers the calls of a block, twins at once and to different
-// clients, and returns how many.
+// deliverBlock delivers the calls of a block, twins concurrently and to different clients. It
+// returns the number of calls.
 func deliverBlock(ctx context.Context, rng *rand.Rand, callers []func(context.Context, *lab.Ledger, string), ledger *lab.Ledger, block, left int) (made int) {
 	lab.Crowd(workers, func(yield func(func()) bool) {
 		for i := 0; i < blockKeys && made < left && ctx.Err() == nil; i++ {
