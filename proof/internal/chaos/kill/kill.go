@@ -1,5 +1,5 @@
-// Package kill has the campaigns that kill: the processes that call, in the middle of their calls, and
-// the server under load, which another one pauses.
+// Package kill has the campaigns that kill processes in the middle of their calls, and that kill or
+// pause the server under load.
 package kill
 
 import (
@@ -17,33 +17,35 @@ import (
 )
 
 const (
-	// clients call a server that is killed.
+	// clients is the number of clients of a server.
 	clients = 4
-	// atOnce is how many callers each place has. A client's pool has a connection for each.
+	// atOnce is the number of callers at each place. A client's pool has a connection for each.
 	atOnce = 4
-	// twins are how many callers call one key.
+	// twins is the number of callers of one key.
 	twins = 2
 	// controlShare is the control arm's share of the kills.
 	controlShare = 10
 )
 
-// victim is what is killed.
+// victim is a target of kills.
 type victim interface {
-	// ready makes it ready for a load, and returns the URL of the database before and after.
+	// ready prepares the victim and returns the URL of its database before and after the kill.
 	ready(ctx context.Context) (url string, err error)
-	// places are where callers call. The caller calls done when all is answered.
+	// places are the places where callers call. The caller calls done after the last answer.
 	places(ctx context.Context, url string, withDedup bool) (at []place, done func(), err error)
-	// die kills it, and returns when it serves again. Only what disturbed a call is a kill.
+	// die kills the victim and returns when it serves again. A kill that disturbed no call does not
+	// count.
 	die(ctx context.Context) error
 }
 
-// place is where callers call.
+// place is one client and its way to call.
 type place struct {
 	client *lab.Client
 	call   lab.Caller
 }
 
-// arm kills so many times, and settles the books after perLoad of them. It is told what a kill is.
+// arm kills a victim so many times, and settles the books after perLoad kills. kill names the
+// fault.
 func arm(ctx context.Context, p lab.Params, v victim, kill string, kills, perLoad, perKey int, withDedup bool) (a lab.Arm, err error) {
 	ledger := lab.NewLedger()
 	for killed := 0; killed < kills; {
@@ -78,8 +80,8 @@ func arm(ctx context.Context, p lab.Params, v victim, kill string, kills, perLoa
 	return a, nil
 }
 
-// underLoad does something while callers call one key after the other, perKey of them each at about the
-// same time. When it is done, what has been begun is answered. calls are the tries.
+// underLoad calls do while callers call one key after the other, perKey callers each. It returns
+// after the last answer, with the number of tries.
 func underLoad(ctx context.Context, places []place, perKey int, ledger *lab.Ledger, do func(context.Context) error) (calls int, err error) {
 	ctx, abandon := context.WithCancel(ctx)
 	defer abandon()
@@ -95,7 +97,7 @@ func underLoad(ctx context.Context, places []place, perKey int, ledger *lab.Ledg
 		}
 		callers.Go(func() {
 			for n := 0; !done.Load() && ctx.Err() == nil; n++ {
-				// Twins have one key, such as callers 2 and 3, and different places.
+				// Twins, such as callers 2 and 3, share a key and call at different places.
 				_ = ledger.Deliver(ctx, at.client, counted, fmt.Sprintf("%s-%d-%d", name, i/perKey, n)) // the ledger has it
 			}
 		})
@@ -108,7 +110,8 @@ func underLoad(ctx context.Context, places []place, perKey int, ledger *lab.Ledg
 	return int(tries.Load()), err
 }
 
-// settle settles the books when the server has no more connections of callers: what was given up may yet commit.
+// settle settles the books after the last connection of a caller has closed: an abandoned call may
+// still commit.
 func settle(ctx context.Context, url string, ledger *lab.Ledger) (lab.Tally, error) {
 	pool, err := lab.OwnPool(ctx, url)
 	if err != nil {
@@ -130,7 +133,8 @@ func settle(ctx context.Context, url string, ledger *lab.Ledger) (lab.Tally, err
 	return ledger.Settle(ctx, pool)
 }
 
-// dial opens clients of a database, with so many connections each and a limit or 0, which call in one way after the other.
+// dial opens the clients of a database, with conns connections each and limit (0 is none). They use
+// the calls in turn.
 func dial(ctx context.Context, url string, conns int32, limit time.Duration, calls ...lab.Caller) (places []place, closePools func(), err error) {
 	closePools = func() {
 		for _, p := range places {

@@ -12,11 +12,13 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// A call is given up after so long at first: see [lab.Client.Try]. The books are settled after so many pauses.
+// giveUpAfter is the limit of a call's first tries, see [lab.Client.Try]. The books are settled
+// after serverPauses pauses.
 const giveUpAfter, serverPauses = 250 * time.Millisecond, 20
 
-// Pauses pauses the server Params.Calls times under load. Callers give up and call again while their transactions are
-// open, which may commit when the server goes on. The control has no twins: it goes wrong by the pauses alone.
+// Pauses pauses the server Params.Calls times under load. Callers give up and call again while
+// their transactions are open. These may commit when the server goes on. The control has no twins,
+// so that only the pauses break it.
 func Pauses(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	return s.Arms(func(withDedup bool) (a lab.Arm, err error) {
 		times, perKey := p.Calls, twins
@@ -33,25 +35,26 @@ func Pauses(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	})
 }
 
-// paused is a server that is paused.
+// paused is the server that is paused.
 type paused struct {
 	url    string
 	server *pgserver.Server
 	rng    *rand.Rand
 	held   chan *held
-	gaveUp chan struct{} // has a value for each call that ends without an answer, while they are counted
+	gaveUp chan struct{} // gets a value for each try without an answer while pause receives
 }
 
-// held is a call that waits in its effect until the server is paused or it is given up.
+// held is a call that waits in its effect until the pause, or until it is given up.
 type held struct {
 	paused chan struct{}
-	met    bool // it was there when the server was paused
+	met    bool // it waited when the server was paused
 	ended  chan error
 }
 
 func (v *paused) ready(context.Context) (url string, err error) { return v.url, nil }
 
-// places have connections for callers that call again: one that was given up is kept until the server goes on.
+// places have connections for repeated calls: the paused server keeps the connection of an
+// abandoned call.
 func (v *paused) places(ctx context.Context, url string, withDedup bool) ([]place, func(), error) {
 	calls := []lab.Caller{v.caller(lab.Plain)}
 	if withDedup {
@@ -60,7 +63,7 @@ func (v *paused) places(ctx context.Context, url string, withDedup bool) ([]plac
 	return dial(ctx, url, 4*atOnce, giveUpAfter, calls...)
 }
 
-// caller gives a call up after the client's limit. It is held in its effect if that is wanted.
+// caller gives a try up after the client's limit. It may be held in its effect.
 func (v *paused) caller(way lab.Way) lab.Caller {
 	return func(ctx context.Context, c *lab.Client, key string) (int64, error) {
 		limited, cancel := context.WithTimeout(ctx, c.Limit)
@@ -75,13 +78,13 @@ func (v *paused) caller(way lab.Way) lab.Caller {
 		}
 		select {
 		case v.gaveUp <- struct{}{}:
-		default: // nobody counts
+		default: // pause does not receive
 		}
 		return 0, err
 	}
 }
 
-// hold holds a call, if one is wanted, until the server is paused or the call is given up.
+// hold holds a call, if die wants one, until the pause or until the call is given up.
 func (v *paused) hold(ctx context.Context, h *held) (err error) {
 	select {
 	case v.held <- h:
@@ -92,7 +95,7 @@ func (v *paused) hold(ctx context.Context, h *held) (err error) {
 	return err
 }
 
-// die pauses the server until a pause has met a call between its effect and its COMMIT.
+// die pauses the server until one pause meets a call between its effect and its COMMIT.
 func (v *paused) die(ctx context.Context) error {
 	for {
 		h, err := receive(ctx, v.held)
@@ -105,7 +108,7 @@ func (v *paused) die(ctx context.Context) error {
 	}
 }
 
-// pause pauses the server until a held call, and then as many of all calls as are drawn, have been given up.
+// pause pauses the server until a held call and a drawn number of other calls are given up.
 func (v *paused) pause(ctx context.Context, h *held) (err error) {
 	defer func() { err = errors.Join(err, v.server.Resume()) }()
 	if err = v.server.Pause(); err != nil {
@@ -122,7 +125,7 @@ func (v *paused) pause(ctx context.Context, h *held) (err error) {
 	return err
 }
 
-// receive waits for a value.
+// receive waits for a value or for the end of ctx.
 func receive[T any](ctx context.Context, from <-chan T) (v T, err error) {
 	select {
 	case v = <-from:

@@ -18,10 +18,9 @@ import (
 
 const (
 	processes = 6
-	// longestLife is how long a process lives at least, and at most while others are not killed, from
-	// when it has answered for the first time.
+	// longestLife bounds the life of a process after its first answer.
 	longestLife = 40 * time.Millisecond
-	// processKills are the kills after which the books are settled.
+	// The books are settled after processKills kills.
 	processKills = 100
 )
 
@@ -48,13 +47,13 @@ func Processes(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) erro
 	})
 }
 
-// task is that of a worker.
+// task is a worker's task.
 type task struct {
 	URL   string `json:"url"`
 	Dedup bool   `json:"dedup"`
 }
 
-// Worker returns the hidden command that is a worker process. It calls the effect of each key that it is asked for.
+// Worker returns the hidden command of a worker process. It calls the effect of each requested key.
 func Worker() *cobra.Command { return lab.WorkerCommand(workerName, open) }
 
 func open(ctx context.Context, t task) (http.Handler, func() error, error) {
@@ -68,7 +67,7 @@ func open(ctx context.Context, t task) (http.Handler, func() error, error) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		_, _ = io.WriteString(w, strconv.FormatInt(run, 10)) // who does not get it asks again
+		_, _ = io.WriteString(w, strconv.FormatInt(run, 10)) // a caller without the answer asks again
 	}), c.Close, nil
 }
 
@@ -78,7 +77,7 @@ type fleet struct {
 	rng     *rand.Rand
 	workers []*worker
 	next    int
-	idle    int // kills that met no call
+	idle    int // kills between two calls
 }
 
 func (f *fleet) ready(context.Context) (url string, err error) { return f.task.URL, nil }
@@ -99,7 +98,7 @@ func (f *fleet) places(context.Context, string, bool) (at []place, done func(), 
 	return at, done, nil
 }
 
-// die kills one process after the other until one was in the middle of a call.
+// die kills processes in turn until one dies in the middle of a call.
 func (f *fleet) die(ctx context.Context) error {
 	for {
 		w := f.workers[f.next%processes]
@@ -125,27 +124,27 @@ func (f *fleet) die(ctx context.Context) error {
 	}
 }
 
-// worker is one process after the other.
+// worker is a seat for one process after the other.
 type worker struct {
 	seat     lab.Seat
 	web      *http.Client
-	answered chan struct{} // has a value when the process has answered
-	calls    sync.RWMutex  // is held for reading by each call that is on its way
+	answered chan struct{} // has a value after an answer
+	calls    sync.RWMutex  // each running call holds it for reading
 	cut      atomic.Bool   // a call got no answer
 }
 
-// wasCut reports whether a call was cut when the process was killed, when all that were on their way have ended.
+// wasCut waits for the calls of the killed process and reports whether one was cut.
 func (w *worker) wasCut() bool {
 	w.calls.Lock()
 	defer w.calls.Unlock()
 	select {
-	case <-w.answered: // by the process that was killed
+	case <-w.answered: // from the killed process
 	default:
 	}
 	return w.cut.Swap(false)
 }
 
-// call is a [lab.Caller]: it asks the present process.
+// call is a [lab.Caller]: it asks the running process.
 func (w *worker) call(ctx context.Context, _ *lab.Client, key string) (int64, error) {
 	server, err := w.seat.Server()
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 const (
 	// shortestUp and longestUp bound the time between recovery and the next kill.
 	shortestUp, longestUp = 20 * time.Millisecond, 250 * time.Millisecond
-	// serverKills are the kills after which the books are settled.
+	// The books are settled after serverKills kills.
 	serverKills = 10
 )
 
-// Servers kills the server Params.Calls times under load, each time with SIGKILL, and lets it recover.
-// What was answered before must be there after.
+// Servers kills the server Params.Calls times under load with SIGKILL, and lets it recover. An
+// answer from before the kill must hold after it.
 func Servers(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	return s.Arms(func(withDedup bool) (a lab.Arm, err error) {
 		kills := p.Calls
@@ -36,7 +36,7 @@ func Servers(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error 
 	})
 }
 
-// server is a server that is killed and restarted.
+// server is the server that is killed and restarted.
 type server struct {
 	url    string
 	server *pgserver.Server
@@ -59,7 +59,7 @@ func (s *server) die(ctx context.Context) error {
 	return s.server.Restart(ctx)
 }
 
-// wait waits for some time between two bounds.
+// wait pauses for a drawn time between two bounds.
 func wait(ctx context.Context, rng *rand.Rand, shortest, longest time.Duration) error {
 	lab.Pause(ctx, shortest+time.Duration(rng.Int64N(int64(longest-shortest))))
 	return ctx.Err()
