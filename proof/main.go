@@ -1,5 +1,5 @@
-// Command proof shows that the promise of github.com/tooldedup/dedup holds, by
-// recorded agent sessions and by campaigns of faults. See `go run ./proof --help`.
+// Command proof shows that the promise of github.com/tooldedup/dedup holds, with recorded agent
+// sessions and with campaigns of faults. See `go run ./proof --help`.
 package main
 
 import (

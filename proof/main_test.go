@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asProgram makes the test binary be the program proof: exit codes can only be seen
-// from outside.
+// asProgram runs the test binary as the program proof: an exit code is only visible from outside.
 const asProgram = "PROOF_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// cutAt is how much of the answer ReplyCut lets pass.
+// cutAt is the number of bytes of an answer that ReplyCut passes on.
 const cutAt = 3
 
 // answers is the state of the goroutine that passes the server's messages on.
 type answers struct {
-	out  []byte    // to be passed on before the server is waited for
+	out  []byte    // to pass on before waiting for the server
 	kept []byte    // an answer that ReplyDelayed holds
 	fuse *byteFuse // set by ReplyCut and CutAfterBytes
 }
@@ -34,7 +34,7 @@ func (s *session) passAnswers() {
 	}
 }
 
-// serverGone closes the client's connection in the way the faults want it.
+// serverGone closes the client's connection as the session's faults demand.
 func (s *session) serverGone() {
 	s.mu.Lock()
 	after := s.afterGone
@@ -45,7 +45,7 @@ func (s *session) serverGone() {
 	_ = s.client.Close()
 }
 
-// aim puts a message where the fault wants it that has hit its unit.
+// aim appends a message to the output of the unit's fault.
 func (s *session) aim(message []byte) {
 	a := &s.answers
 	head, silent := s.head()
@@ -79,7 +79,7 @@ func (s *session) aim(message []byte) {
 // answered handles a message of the server.
 func (s *session) answered(kind byte, body []byte) {
 	if kind == kindDataRow || kind == kindCopyData {
-		return // of which there may be millions
+		return // there may be millions
 	}
 	if kind == kindBackend && len(body) >= 4 {
 		s.backend.Store(int32(binary.BigEndian.Uint32(body)))
@@ -106,7 +106,7 @@ func (s *session) answered(kind byte, body []byte) {
 	}
 }
 
-// endsAnswer reports whether the server has done what it does before it hears from the client again.
+// endsAnswer reports whether the server now waits for the client.
 func endsAnswer(kind byte, body []byte) bool {
 	switch kind {
 	case kindReady, kindCopyIn, kindCopyBoth:
@@ -118,11 +118,11 @@ func endsAnswer(kind byte, body []byte) bool {
 	return false
 }
 
-// strike does to a complete answer what the fault wants.
+// strike applies a fault to a complete answer.
 func (s *session) strike(shot *shot) {
 	a := &s.answers
 	if shot.done {
-		shot.end() // Hold, or the second part of an answer whose first one was delayed
+		shot.end() // Hold, or the second part of a delayed answer
 		return
 	}
 	switch shot.armed.fault.Kind {
@@ -151,7 +151,7 @@ func (s *session) strike(shot *shot) {
 	}
 }
 
-// pass writes to the client what is ready for it. When the client has left by itself, its query need not go on.
+// pass writes the ready output to the client. After the client has left, its query need not go on.
 func (s *session) pass() bool {
 	a := &s.answers
 	out := a.out
@@ -167,7 +167,7 @@ func (s *session) pass() bool {
 	return silent
 }
 
-// head returns the unit being answered, and whether the client shall get nothing more.
+// head returns the unit being answered, and whether the client gets no more output.
 func (s *session) head() (head pending, silent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

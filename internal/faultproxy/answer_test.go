@@ -36,7 +36,7 @@ func dialRaw(t *testing.T, p *faultproxy.Proxy) net.Conn {
 	}
 }
 
-// TestHowConnectionsEnd looks at what arrives beneath the driver.
+// TestHowConnectionsEnd looks at the bytes beneath the driver.
 func TestHowConnectionsEnd(t *testing.T) {
 	t.Parallel()
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Armed is a fault that waits for its place, or has met it.
+// Armed is a fault that waits for its unit, or has hit it.
 type Armed struct {
 	fault   Fault
 	ledger  *ledger
@@ -24,8 +24,8 @@ type Armed struct {
 	disarmed          bool
 }
 
-// Arm makes the fault ready. Units whose first byte has already passed the proxy are out of its reach. When several
-// armed faults pick a unit, the one armed first has it.
+// Arm makes the fault ready. Units whose first byte has already passed the proxy are out of its
+// reach. When several armed faults pick a unit, the one armed first has it.
 func (p *Proxy) Arm(f Fault) *Armed {
 	a := p.prepare(f)
 	p.armory.mu.Lock()
@@ -51,8 +51,9 @@ func (p *Proxy) prepare(f Fault) *Armed {
 	return a
 }
 
-// Applied is closed when the fault has happened for the first time: for the kinds that hold, when the unit or the
-// answer is held; for Blackhole, when the answer was dropped; for all others, when the client has been cut off.
+// Applied is closed when the fault has happened for the first time: for the kinds that hold, when
+// the unit or the answer is held; for Blackhole, when the answer was dropped; for all others, when
+// the client has been cut off.
 func (a *Armed) Applied() <-chan struct{} { return a.applied.c }
 
 // Wait waits for Applied.
@@ -60,16 +61,17 @@ func (a *Armed) Wait(ctx context.Context) error {
 	return wait(ctx, a.Applied(), a.fault.Kind, "applied")
 }
 
-// WaitSettled waits until what the first unit hit does in the database is final: for Hold, ReplyDelayed and Blackhole,
-// until the server has answered it; for the kinds that cut, until the server process of the connection has ended.
+// WaitSettled waits until the effect of the first hit unit on the database is final. For Hold,
+// ReplyDelayed and Blackhole that is the server's answer. For the kinds that cut, it is the end of
+// the connection's server process.
 func (a *Armed) WaitSettled(ctx context.Context) error {
 	return wait(ctx, a.settled.c, a.fault.Kind, "settled")
 }
 
-// Release lets go what the fault holds, now and in the future.
+// Release releases everything that the fault holds, now and later.
 func (a *Armed) Release() { a.release.fire() }
 
-// Disarm lets the fault hit no further unit. What it holds stays held.
+// Disarm keeps the fault from hitting another unit. A held unit stays held.
 func (a *Armed) Disarm() {
 	a.list.mu.Lock()
 	defer a.list.mu.Unlock()
@@ -97,11 +99,11 @@ func wait(ctx context.Context, c <-chan struct{}, kind Kind, what string) error 
 type armory struct {
 	mu      sync.Mutex
 	ready   []*Armed
-	pilot   Pilot // decides in their place; nil where there is none
+	pilot   Pilot // decides instead; nil without one
 	rewrite func(sql string) string
 }
 
-// take reserves the fault that shall hit the unit, or returns nil.
+// take reserves the fault that hits the unit, or returns nil.
 func (l *armory) take(u Unit) *shot {
 	l.mu.Lock()
 	ready, pilot := slices.Clone(l.ready), l.pilot
@@ -146,8 +148,8 @@ type shot struct {
 	done  bool
 }
 
-// apply counts the fault, makes it happen and signals, in this order: who sees its effect finds it counted, and who
-// has the signal finds it done.
+// apply counts the fault, applies it and then signals. So a fault is counted before its effect is
+// seen, and done before its signal.
 func (s *shot) apply(happen func()) {
 	s.done = true
 	s.armed.ledger.count(func(c *Snapshot) { c.Faults[s.armed.fault.Kind]++ })
@@ -158,7 +160,7 @@ func (s *shot) apply(happen func()) {
 	s.armed.applied.fire()
 }
 
-// end settles a shot that happened, and gives one that did not back.
+// end settles a shot that was applied, and returns an unused one to its fault.
 func (s *shot) end() {
 	a := s.armed
 	if s.done || a.aimed {

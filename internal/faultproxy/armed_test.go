@@ -11,7 +11,7 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
-// insert adds the row of key by a statement of its own, on a connection of its own.
+// insert adds the row of key on a new connection, without a transaction.
 func insert(t *testing.T, b *bundle, p *faultproxy.Proxy, key string) error {
 	t.Helper()
 	_, err := b.connect(t, p, pgx.QueryExecModeExec).Exec(b.ctx, "INSERT INTO done VALUES ($1)", key)

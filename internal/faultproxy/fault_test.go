@@ -11,7 +11,7 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
-// endings are the ways to end a transaction that has the row of key still to insert.
+// endings are the ways to end a transaction whose last statement inserts the row of key.
 var endings = map[string]func(ctx context.Context, tx pgx.Tx, key string) error{
 	"Commit": func(ctx context.Context, tx pgx.Tx, key string) error {
 		if _, err := tx.Exec(ctx, "INSERT INTO done VALUES ($1)", key); err != nil {
@@ -27,7 +27,8 @@ var endings = map[string]func(ctx context.Context, tx pgx.Tx, key string) error{
 	},
 }
 
-// attempt runs a transaction to its end. Cancelling gives the call up, not the tests that look at it.
+// attempt runs a transaction to its end. Cancelling ends the call and not the tests that look at
+// it.
 type attempt struct {
 	b      *bundle
 	t      *testing.T
@@ -63,7 +64,7 @@ func (a *attempt) succeeds() {
 	require.NoError(a.t, a.conn.Ping(a.b.ctx))
 }
 
-// truths says for each kind of fault at COMMIT what the client and the database see.
+// truths are, for each kind of fault at COMMIT, the states that the client and the database see.
 var truths = map[string]struct {
 	fault faultproxy.Fault
 	check func(a *attempt)
@@ -128,8 +129,8 @@ func lostCommit(a *attempt) {
 	require.False(a.t, a.committed())
 }
 
-// TestFaultsAtCommit runs every kind of fault in every exec mode at both endings, with statements that pgx prepares
-// for the occasion and with those it prepared for an earlier transaction.
+// TestFaultsAtCommit runs every kind of fault in every exec mode at both endings, with statements
+// that pgx prepares for this transaction and with statements that it prepared for an earlier one.
 func TestFaultsAtCommit(t *testing.T) {
 	t.Parallel()
 
@@ -174,8 +175,8 @@ func TestFaultsAtCommit(t *testing.T) {
 	}
 }
 
-// TestCutBeforeSyncKeepsTheSync shows what the kind is about: a COMMIT takes effect without its Sync (the test above),
-// an INSERT outside of a transaction does not.
+// TestCutBeforeSyncKeepsTheSync shows that a COMMIT takes effect without its Sync (see the test
+// above), and that an INSERT without a transaction does not.
 func TestCutBeforeSyncKeepsTheSync(t *testing.T) {
 	t.Parallel()
 
@@ -188,8 +189,8 @@ func TestCutBeforeSyncKeepsTheSync(t *testing.T) {
 	require.False(t, b.done(t, "key"))
 }
 
-// TestEveryByte cuts a transaction's last batch behind each byte of each direction. What was committed must follow
-// from the place: never before the COMMIT's Execute is complete, always from there on.
+// TestEveryByte cuts a transaction's last batch behind each byte of each direction. The transaction
+// is committed if the COMMIT's Execute was complete, and otherwise not.
 func TestEveryByte(t *testing.T) {
 	t.Parallel()
 

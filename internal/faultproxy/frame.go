@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Message types the proxy acts on; all others are only measured and passed on.
+// These are the messages that the proxy acts on. It only measures and passes on all others.
 const (
 	kindQuery    = 'Q'
 	kindFunction = 'F'
@@ -46,10 +46,10 @@ const (
 
 var errBadFrame = errors.New("faultproxy: impossible frame length")
 
-// headerSize is that of a message's kind and length.
+// headerSize is the size of a message's kind and length.
 const headerSize = 5
 
-// readMessage appends the next message to a text. Where there is none, it returns the text as it was.
+// readMessage appends the next message to text. Without one it returns text unchanged.
 func readMessage(r *bufio.Reader, to []byte) ([]byte, error) {
 	header, err := r.Peek(headerSize)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readAll returns the complete messages of a stream, whole, and why there are no more.
+// readAll returns the complete messages of a stream, and the reason for its end.
 func readAll(stream io.Reader) (messages []string, err error) {
 	r := bufio.NewReader(stream)
 	for {
@@ -93,7 +93,7 @@ func TestReadStartup(t *testing.T) {
 	require.Error(t, err)
 }
 
-// FuzzMessages has clients that send anything.
+// FuzzMessages sends arbitrary bytes as a client.
 func FuzzMessages(f *testing.F) {
 	f.Add(sampleStream(f))
 	f.Add([]byte{'Q', 0, 0, 0, 4, 'S', 0, 0, 0, 4, 'X'})

@@ -2,7 +2,7 @@ package faultproxy
 
 import "net"
 
-// link is a client's connection with the one to the server that belongs to it.
+// link is a client's connection and its connection to the server.
 type link struct {
 	client *net.TCPConn
 	server serverConn // nil until dialed; written once, under Proxy.mu
@@ -15,19 +15,19 @@ func (l *link) reset() {
 	reset(l.client)
 }
 
-// hangUp closes the connection of the client with a FIN; what was written to it still arrives.
+// hangUp closes the connection of the client with a FIN. Earlier output still arrives.
 func (l *link) hangUp() {
 	l.cut.fire()
 	_ = l.client.Close()
 }
 
-// cutOff resets the client, or gives it an answer that the server has not given and hangs up.
+// cutOff resets the client, or sends it a made-up answer and hangs up.
 func (l *link) cutOff(answer []byte) {
 	if answer == nil {
 		l.reset()
 		return
 	}
-	_, _ = l.client.Write(answer) // a client that has gone does not want it
+	_, _ = l.client.Write(answer) // the client may have gone
 	l.hangUp()
 }
 

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// patience bounds every wait for something that is bound to happen.
+// patience bounds every wait for an event that must come.
 const patience = 30 * time.Second
 
 // bundle is a database with a table "done", and one direct way to it.
@@ -47,7 +47,7 @@ func (b *bundle) proxy(t *testing.T) *faultproxy.Proxy {
 	return p
 }
 
-// connect opens a connection through p. A client that the proxy cut off cleans up behind itself in a goroutine, so
+// connect opens a connection through p. pgx cleans up after a cut connection in a goroutine, and
 // the test waits for that.
 func (b *bundle) connect(t *testing.T, p *faultproxy.Proxy, mode pgx.QueryExecMode) *pgx.Conn {
 	t.Helper()

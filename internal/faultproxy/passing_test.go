@@ -11,7 +11,7 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
-// TestPassing sends everything Postgres has through the proxy, with a fault that finds no place.
+// TestPassing sends every feature of Postgres through the proxy, with a fault that hits nothing.
 func TestPassing(t *testing.T) {
 	t.Parallel()
 
@@ -84,7 +84,8 @@ func TestPassing(t *testing.T) {
 	}
 }
 
-// TestFlush is a client that wants an answer in the middle of a unit: it gets that, and no fault can hit what is left.
+// TestFlush has a client that wants an answer in the middle of a unit. It gets the answer, and no
+// fault can hit the rest.
 func TestFlush(t *testing.T) {
 	t.Parallel()
 

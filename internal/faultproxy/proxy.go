@@ -1,9 +1,10 @@
-// Package faultproxy is a TCP proxy for tests that stands between a client and a real Postgres server, understands the
-// frames of the wire protocol, counts what passes, and injects faults exactly where a test aims them: at the unit that
-// carries a COMMIT, for example, before or after the server has executed it.
+// Package faultproxy is a TCP proxy for tests between a client and a real Postgres server. It
+// understands the frames of the wire protocol, counts traffic, and injects faults exactly where a
+// test aims them: for example at the unit with a COMMIT, before or after the server has executed
+// it.
 //
-// It was written for the way pgx talks. Two things it does not know: COPY FROM STDIN through the extended protocol, and
-// statements prepared in SQL with PREPARE.
+// It is made for the way pgx talks. It does not know COPY FROM STDIN through the extended protocol,
+// nor statements prepared in SQL with PREPARE.
 package faultproxy
 
 import (
@@ -15,7 +16,8 @@ import (
 	"sync/atomic"
 )
 
-// Proxy passes connections on to one server. Its methods may be called at any time from any goroutine.
+// Proxy passes connections on to one server. Its methods may be called at any time from any
+// goroutine.
 type Proxy struct {
 	upstream *upstream
 	listener net.Listener
@@ -31,8 +33,8 @@ type Proxy struct {
 	links map[*link]struct{} // nil once the proxy is closed
 }
 
-// New starts a proxy for the server of a postgres:// URL on a free port of 127.0.0.1. It talks to the server without
-// TLS, over TCP or a unix socket.
+// New starts a proxy for the server of a postgres:// URL on a free port of 127.0.0.1. It talks to
+// the server without TLS, over TCP or a unix socket.
 func New(upstreamURL string) (*Proxy, error) {
 	up, err := parseUpstream(upstreamURL)
 	if err != nil {
@@ -52,7 +54,8 @@ func New(upstreamURL string) (*Proxy, error) {
 // URL is the upstream URL with the proxy's address, and with TLS disabled.
 func (p *Proxy) URL() string { return p.upstream.via(p.listener.Addr().String()) }
 
-// Close closes the listener and every connection and waits for all goroutines. What a fault held is dropped.
+// Close closes the listener and every connection and waits for all goroutines. Held units are
+// dropped.
 func (p *Proxy) Close() {
 	p.cancel()
 	_ = p.listener.Close()
@@ -65,11 +68,11 @@ func (p *Proxy) Close() {
 	p.work.Wait()
 }
 
-// Refuse makes the proxy reset every new connection, or take them again. Open connections go on.
+// Refuse makes the proxy reset every new connection, or accept them again. Open connections go on.
 func (p *Proxy) Refuse(refuse bool) { p.refuse.Store(refuse) }
 
-// CutAll resets the clients of all open connections, and returns how many there were. The server sees the end of each
-// stream after what it was sent.
+// CutAll resets the clients of all open connections, and returns how many there were. The server
+// sees the end of each stream after what it was sent.
 func (p *Proxy) CutAll() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +106,8 @@ func (p *Proxy) accept() {
 	}
 }
 
-// serve answers what may come before the start-up packet, and then runs the session or the cancel request.
+// serve answers the requests before the start-up packet, and then runs the session or the cancel
+// request.
 func (p *Proxy) serve(l *link) {
 	for {
 		packet, code, err := readStartup(l.client)
@@ -129,7 +133,7 @@ func (p *Proxy) serve(l *link) {
 	}
 }
 
-// passCancel lets the client wait, as the server does, until the request has been handled.
+// passCancel makes the client wait until the server has handled the request, as the server does.
 func (p *Proxy) passCancel(l *link, packet []byte) {
 	p.armory.mu.Lock()
 	steered := p.armory.pilot != nil
@@ -150,7 +154,7 @@ func (p *Proxy) dial(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.server = server
-	return p.links != nil // else Close has missed it, and serve must not begin
+	return p.links != nil // otherwise Close missed it, and serve must not begin
 }
 
 func (p *Proxy) register(l *link) bool {

@@ -68,7 +68,7 @@ func TestClose(t *testing.T) {
 		}()
 		b.wait(t, armed.Wait)
 	}
-	b.connect(t, p, pgx.QueryExecModeExec) // and one that does nothing
+	b.connect(t, p, pgx.QueryExecModeExec) // a second one does nothing
 
 	p.Close()
 	for range kinds {
@@ -91,7 +91,7 @@ func TestCancelRequest(t *testing.T) {
 		result <- err
 	}()
 	requests := 0
-	for err := error(nil); err == nil; requests++ { // one that comes before the query is ignored
+	for err := error(nil); err == nil; requests++ { // a request before the query is ignored
 		require.NoError(t, conn.PgConn().CancelRequest(b.ctx))
 		select {
 		case err = <-result:

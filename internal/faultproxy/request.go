@@ -11,11 +11,11 @@ const syncMessage = "S\x00\x00\x00\x04"
 // requests is the state of the goroutine that passes the client's messages on.
 type requests struct {
 	tracker *tracker
-	begun   bool      // a part of the unit has been passed on, so that no fault can hit it
+	begun   bool      // a part of the unit was passed on, so no fault can hit it
 	limit   *byteFuse // set by CutAfterBytes
 }
 
-// byteFuse blows when its bytes have passed.
+// byteFuse blows after a number of bytes.
 type byteFuse struct {
 	left int64
 	shot *shot
@@ -33,7 +33,7 @@ func (s *session) passRequests(startup []byte) {
 		at := len(held)
 		var err error
 		if held, err = readMessage(from, held); err != nil {
-			if !s.wasCut() { // the client has left in the middle of a unit
+			if !s.wasCut() { // the client left in the middle of a unit
 				s.send(held)
 			}
 			return
@@ -51,7 +51,7 @@ func (s *session) passRequests(startup []byte) {
 			r.begun = false
 		case !r.tracker.open:
 			goesOn = s.send(held)
-		case kind == kindFlush: // the client wants an answer to what it has sent so far
+		case kind == kindFlush: // the client wants the answer so far
 			goesOn = s.send(held)
 			r.begun = true
 		default:
@@ -64,7 +64,7 @@ func (s *session) passRequests(startup []byte) {
 	}
 }
 
-// finish delivers what is left of a unit, as the fault that hits it wants it, and reports whether the session goes on.
+// finish delivers the rest of a unit as its fault demands, and reports whether the session goes on.
 func (s *session) finish(unit Unit, raw []byte) bool {
 	awaited := pending{startup: unit.Index == 0}
 	unit.Backend = s.backend.Load()

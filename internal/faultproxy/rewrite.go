@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Rewrite has the texts of all statements that are parsed or sent in the simple protocol from now on pass through
-// rewrite, on their way to the server. Units have the texts as the client sent them. Nil ends that.
+// Rewrite passes the texts of all statements through rewrite on their way to the server, both
+// parsed ones and those of the simple protocol. Units keep the client's texts. Nil ends it.
 func (p *Proxy) Rewrite(rewrite func(sql string) string) {
 	p.armory.mu.Lock()
 	defer p.armory.mu.Unlock()
 	p.armory.rewrite = rewrite
 }
 
-// rewritten rewrites the text in the message that begins at a place.
+// rewritten rewrites the text at a position of a message.
 func (l *armory) rewritten(messages []byte, at int) []byte {
 	l.mu.Lock()
 	rewrite := l.rewrite

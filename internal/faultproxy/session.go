@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// blockSize is what is read at once.
+// blockSize is the size of one read.
 const blockSize = 64 << 10
 
-// session is one connection from its start-up packet on. One goroutine passes requests on (request.go), another one
-// answers (answer.go).
+// session is one connection from its start-up packet on. One goroutine passes requests on
+// (request.go), and another one answers (answer.go).
 type session struct {
 	*link
 	proxy *Proxy
@@ -18,18 +18,18 @@ type session struct {
 	mu        sync.Mutex
 	shots     []*shot   // every fault that was taken for this session
 	pending   []pending // units delivered and not yet answered, oldest first
-	discard   bool      // no more answers for the client
-	afterGone *shot     // to be applied when the server has gone
+	discard   bool      // the client gets no more answers
+	afterGone *shot     // applied when the server has gone
 
 	backend    atomic.Int32  // the process id of the server process
 	ended      chan struct{} // closed when the server has gone
-	clientLeft signal        // fired when nothing more comes from the client
+	clientLeft signal        // fired when the client sends no more
 
 	requests requests
 	answers  answers
 }
 
-// pending is a unit that awaits its answer, with the fault that shall befall that answer or nil.
+// pending is a unit that awaits its answer, and the answer's fault or nil.
 type pending struct {
 	startup bool
 	shot    *shot
@@ -41,8 +41,9 @@ func newSession(p *Proxy, l *link, conn int) *session {
 	return s
 }
 
-// run passes everything on until both sides are finished. The server always gets to read all that was delivered to it:
-// only the stream towards it is closed, and the session waits for the server to close the other.
+// run passes bytes on until both sides are finished. The server always reads everything that was
+// delivered to it: only the stream towards it is closed, and the session waits until the server
+// closes the other one.
 func (s *session) run(startup []byte) {
 	var answering sync.WaitGroup
 	answering.Go(func() {
@@ -68,14 +69,14 @@ func (s *session) take(u Unit) *shot {
 	return shot
 }
 
-// expect queues a unit whose last bytes are about to be delivered.
+// expect queues a unit before its last bytes are delivered.
 func (s *session) expect(p pending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending = append(s.pending, p)
 }
 
-// discardAnswers keeps from now on every answer from the client; after, unless nil, is applied when the server has gone.
+// discardAnswers drops all further answers. after, unless nil, is applied when the server has gone.
 func (s *session) discardAnswers(after *shot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,8 +86,8 @@ func (s *session) discardAnswers(after *shot) {
 	}
 }
 
-// hold waits for the release of a shot and reports true, or false when one of the others comes first. Closing the
-// proxy always ends it.
+// hold waits for the release of a shot and returns true. It returns false if one of the others, or
+// the end of the proxy, comes first.
 func (s *session) hold(shot *shot, others ...<-chan struct{}) bool {
 	a := shot.armed
 	var late <-chan time.Time
@@ -95,7 +96,7 @@ func (s *session) hold(shot *shot, others ...<-chan struct{}) bool {
 		defer timer.Stop()
 		late = timer.C
 	}
-	others = append(others, nil, nil)[:2] // a nil channel never comes
+	others = append(others, nil, nil)[:2] // a nil channel blocks for ever
 	select {
 	case <-a.release.c:
 		return true

@@ -6,34 +6,35 @@ import (
 	"sync"
 )
 
-// maxStatements bounds the list of statement texts, so that a long campaign does not fill the memory.
+// maxStatements bounds the list of statement texts, so that a long campaign does not fill the
+// memory.
 const maxStatements = 1 << 16
 
-// Snapshot is what a proxy has seen since New or the last Reset. Whatever a client knows from an answer is counted by
-// the time it has that answer.
+// Snapshot has a proxy's counts since New or the last Reset. A fact that a client learns from an
+// answer is counted before that answer arrives.
 type Snapshot struct {
 	Connections int // start-up packets received, cancel requests not among them
 	Used        int // connections on which a unit was sent, new ones or not
 	Cancels     int // cancel requests that the server has handled
 	Refused     int // connections dropped by Refuse
-	// RoundTrips counts how often a client sent something after start-up and was answered up to a ReadyForQuery
-	// that left nothing outstanding. Several units sent before the answer are one; an answer that a fault took away
-	// is none.
+	// RoundTrips counts how often a client sent something after start-up and was answered up to a
+	// ReadyForQuery that left nothing outstanding. Several units sent before the answer are one; an
+	// answer that a fault took away is none.
 	RoundTrips int
 	// Units counts the units that clients sent.
 	Units int
-	// Commits counts the units that carried a COMMIT; Committed counts the COMMIT tags the server answered, including
-	// those that a fault took away.
+	// Commits counts the units that carried a COMMIT; Committed counts the COMMIT tags the server
+	// answered, including those that a fault took away.
 	Commits, Committed int
-	// Statements holds the texts of the first 65,536 statements in the order they came, also those that a fault kept
-	// from the server.
+	// Statements holds the texts of the first 65,536 statements in their order, also those that a
+	// fault kept from the server.
 	Statements []string
-	// BytesToServer and BytesToClient count what was passed on, start-up included.
+	// BytesToServer and BytesToClient count the bytes that were passed on, start-up included.
 	BytesToServer, BytesToClient int64
 	Faults                       map[Kind]int
 }
 
-// ledger holds the numbers behind a Snapshot.
+// ledger holds the counts of a Snapshot.
 type ledger struct {
 	mu     sync.Mutex
 	total  Snapshot
@@ -68,7 +69,7 @@ func (l *ledger) count(change func(*Snapshot)) {
 	change(&l.total)
 }
 
-// connect books a connection, and returns its number.
+// connect counts a connection and returns its number.
 func (l *ledger) connect() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +78,7 @@ func (l *ledger) connect() int {
 	return l.nextID
 }
 
-// sent books a unit that a client sent.
+// sent counts a unit of a client.
 func (l *ledger) sent(u Unit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// threeTrips is a transaction as this project runs it: the first batch begins it, the last one ends it.
+// threeTrips is a transaction in this project's way: the first batch begins it and the last one
+// ends it.
 func threeTrips(t *testing.T, b *bundle, conn *pgx.Conn, key string) {
 	t.Helper()
 	first := &pgx.Batch{}
@@ -52,7 +53,7 @@ func TestCounts(t *testing.T) {
 			require.Zero(t, warm.Connections, "no second connection")
 			require.Zero(t, warm.Cancels)
 			require.Empty(t, warm.Faults)
-			if mode != pgx.QueryExecModeSimpleProtocol { // which puts the arguments into the texts
+			if mode != pgx.QueryExecModeSimpleProtocol { // the simple protocol puts the arguments into the texts
 				require.Equal(t, []string{
 					"BEGIN", "SELECT key FROM done WHERE key = $1", "SELECT pg_advisory_xact_lock($1)",
 					"INSERT INTO done VALUES ($1)", "COMMIT",

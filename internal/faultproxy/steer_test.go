@@ -17,7 +17,7 @@ func TestSteer(t *testing.T) {
 	conn := b.connect(t, p, pgx.QueryExecModeSimpleProtocol)
 	var pid int32
 	require.NoError(t, conn.QueryRow(b.ctx, "SELECT pg_backend_pid()").Scan(&pid))
-	armed := p.Arm(faultproxy.Fault{Kind: faultproxy.Dropped}) // a pilot decides in its place
+	armed := p.Arm(faultproxy.Fault{Kind: faultproxy.Dropped}) // the pilot decides instead
 	come, decision := make(chan faultproxy.Unit, 1), make(chan *faultproxy.Armed, 1)
 	p.Steer(func(u faultproxy.Unit) *faultproxy.Armed {
 		come <- u

@@ -8,16 +8,17 @@ import (
 	"github.com/tooldedup/dedup/internal/sqllex"
 )
 
-// A Unit is what the server answers as one: everything a client sends up to and including a Sync, or one simple
-// Query. Faults are aimed at units.
+// A Unit is a request that the server answers as a whole: all messages up to and including a Sync,
+// or one simple Query. Faults are aimed at units.
 type Unit struct {
 	Conn  int // the connection's number at the proxy, from 1
 	Index int // the unit's number on its connection, from 1; 0 is the start-up exchange
 	// Backend is the process id of the connection's server process; 0 in the start-up exchange.
 	Backend int32
 
-	// Executes holds the statements the unit runs, in order: the parts of a simple Query, and for each Execute the
-	// text its statement was prepared with, in this unit or earlier on the connection.
+	// Executes holds the statements the unit runs, in order: the parts of a simple Query, and for
+	// each Execute the text its statement was prepared with, in this unit or earlier on the
+	// connection.
 	Executes []string
 	// Prepares holds the texts the unit parses, unnamed statements included.
 	Prepares []string
@@ -25,13 +26,14 @@ type Unit struct {
 	Commits bool
 }
 
-// AtCommit aims at the units that carry a COMMIT, in whichever way it travels.
+// AtCommit aims at the units with a COMMIT, in any form.
 func AtCommit(u Unit) bool { return u.Commits }
 
 // AtConnect aims at the start-up exchange of a new connection.
 func AtConnect(u Unit) bool { return u.Index == 0 }
 
-// AtSQL aims at the units that execute a statement whose text contains part, in upper or lower case.
+// AtSQL aims at the units that execute a statement whose text contains part, in upper or lower
+// case.
 func AtSQL(part string) func(Unit) bool {
 	part = strings.ToLower(part)
 	return func(u Unit) bool {
@@ -39,7 +41,8 @@ func AtSQL(part string) func(Unit) bool {
 	}
 }
 
-// tracker puts a client's messages together to units, and knows the prepared statements and portals by name.
+// tracker joins a client's messages into units, and knows the prepared statements and portals by
+// name.
 type tracker struct {
 	prepared map[string]string
 	portals  map[string]string
@@ -51,8 +54,8 @@ func newTracker(conn int) *tracker {
 	return &tracker{prepared: map[string]string{}, portals: map[string]string{}, unit: Unit{Conn: conn}}
 }
 
-// add takes one whole message and reports whether it completes a unit, which next then returns. It leaves open false
-// after a message that belongs to no unit, such as CopyData.
+// add takes one whole message and reports whether it completes a unit, which next then returns. It
+// leaves open false after a message outside of units, such as CopyData.
 func (t *tracker) add(kind byte, body []byte) (complete bool) {
 	switch kind {
 	case kindQuery:
@@ -110,7 +113,7 @@ func (t *tracker) forget(body []byte) {
 	}
 }
 
-// cstring splits off a zero-terminated string; without the zero it takes all there is.
+// cstring splits off a zero-terminated string. Without a zero it takes the whole text.
 func cstring(b []byte) (string, []byte) {
 	s, rest, _ := bytes.Cut(b, []byte{0})
 	return string(s), rest

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// track returns the units that messages make, and whether one is left open.
+// track returns the units of messages, and whether one is left open.
 func track(t *testing.T, messages ...pgproto3.FrontendMessage) (units []Unit, open bool) {
 	t.Helper()
 	tracker := newTracker(7)

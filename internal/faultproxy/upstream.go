@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// serverConn is what the proxy needs of a TCP or unix-socket connection to the server.
+// serverConn is the part of a TCP or unix-socket connection that the proxy needs.
 type serverConn interface {
 	net.Conn
 	CloseWrite() error
@@ -22,7 +22,8 @@ type upstream struct {
 	url              *url.URL
 }
 
-// parseUpstream reads a postgres:// URL of one host, as pgx does. Unix sockets need the parameter host.
+// parseUpstream reads a postgres:// URL of one host, as pgx does. Unix sockets need the parameter
+// host.
 func parseUpstream(text string) (*upstream, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -35,7 +36,7 @@ func parseUpstream(text string) (*upstream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parsing the upstream URL: %w", err)
 	}
-	for _, other := range config.Fallbacks { // or the same one without TLS
+	for _, other := range config.Fallbacks { // or the same host without TLS
 		if other.Host != config.Host || other.Port != config.Port {
 			return nil, errors.New("parsing the upstream URL: only one host is supported")
 		}
@@ -44,7 +45,7 @@ func parseUpstream(text string) (*upstream, error) {
 	return &upstream{network: network, address: address, url: u}, nil
 }
 
-// via returns the URL that leads to the same database through address.
+// via returns the URL of the same database at address.
 func (u *upstream) via(address string) string {
 	rewritten := *u.url
 	rewritten.Host = address

@@ -17,33 +17,33 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy/schedule"
 )
 
-// books are what was committed in a run and what its callers were told. Since one trip goes at a time, each has
-// its place in one order.
+// books hold the committed facts of a run and its callers' answers. Trips go one at a time, so all
+// of them have a place in one order.
 type books struct {
 	mix   Mix
 	own   *pgxpool.Pool
 	key   string
-	first int64 // the number of the last run before
+	first int64 // the number of the last run before this one
 
 	mu      sync.Mutex
 	calls   []made
-	freed   bool  // as a Reset has said
-	beside  error // what Reset or Sweep has returned
+	freed   bool  // a Reset returned true
+	beside  error // the error of Reset or Sweep
 	wrong   []error
 	lives   []life
-	effects map[int64]int // the callers of the runs that are committed
+	effects map[int64]int // the callers of the committed runs
 }
 
-// life is that of a record.
+// life is the life of a record.
 type life struct {
 	run       int64
 	created   time.Time
 	due       bool // it may be forgotten, and answers nothing
-	from, end int  // the trips that brought it and took it away
+	from, end int  // the trips that created and removed it
 	byReset   bool
 }
 
-// made is a call that was made.
+// made is a call and its answer.
 type made struct {
 	caller     int
 	begin, end int
@@ -55,7 +55,7 @@ func (m made) String() string { return fmt.Sprintf("the call of %c", 'A'+rune(m.
 
 const never = math.MaxInt
 
-// open writes what is there before the run.
+// open notes the state before the run.
 func (b *books) open(ctx context.Context) error {
 	var key string
 	err := b.own.QueryRow(ctx, `SELECT last_value, setval('orders.tries_0', 1, false), setval('orders.tries_1', 1, false), setval('orders.tries_2', 1, false) FROM orders.runs`).
@@ -83,7 +83,7 @@ SELECT $1, $2, $3, $4, 'done', '{"run":' || n || '}', at, at + interval '1 day',
 	return b.observe(ctx, schedule.Step{})
 }
 
-// call makes a call until it has an answer that lasts.
+// call repeats a call until its answer is final.
 func (b *books) call(ctx context.Context, c *Caller, job Job, turn *schedule.Turn, way func(context.Context, *Caller, Job) (Told, error)) {
 	const tries = 6
 	m := made{caller: c.Number}
@@ -100,7 +100,7 @@ func (b *books) call(ctx context.Context, c *Caller, job Job, turn *schedule.Tur
 	b.calls = append(b.calls, m)
 }
 
-// open reports whether an error leaves the call without an answer, so that the caller calls again.
+// open reports whether an error leaves the call open, so that the caller calls again.
 func open(err error) bool {
 	_, own := errors.AsType[ownError](err)
 	return own || dedup.IsRetryable(err)
@@ -127,7 +127,7 @@ func (b *books) say(format string, args ...any) {
 	b.wrong = append(b.wrong, fmt.Errorf(format, args...))
 }
 
-// observe compares what is committed with what was by the trip before.
+// observe compares the committed state with the state after the previous trip.
 func (b *books) observe(ctx context.Context, s schedule.Step) error {
 	var created *time.Time
 	var text *string
@@ -181,7 +181,7 @@ SELECT r.created_at, r.result, e.runs, e.callers
 	return nil
 }
 
-// last is the record that lives; nil where there is none.
+// last returns the live record, or nil.
 func (b *books) last() *life {
 	if n := len(b.lives); n > 0 && b.lives[n-1].end == never {
 		return &b.lives[n-1]
@@ -221,8 +221,8 @@ func (b *books) judge(ctx context.Context) error {
 	return errors.Join(b.wrong...)
 }
 
-// judgeCall judges what a call was told: the run of a record that was there while it was made; or, where effects
-// fail, that its own has, and none of its own is committed.
+// judgeCall judges a call's answer. It must be the run of a record that was there during the call.
+// If effects fail, its own run may have failed, and then none of its runs is committed.
 func (b *books) judgeCall(m made) {
 	if m.err != nil {
 		own := slices.Contains(slices.Collect(maps.Values(b.effects)), m.caller)

@@ -6,36 +6,36 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy/schedule"
 )
 
-// Mix is what is played in every order.
+// Mix is a set of calls to run in every order.
 type Mix struct {
-	// Ways are those of the callers, one each.
+	// Ways are the callers' ways, one each.
 	Ways []Way
-	// Twice has the first of them call again, by the same Deduper, when it has its answer.
+	// Twice makes the first caller call again by the same Deduper after its answer.
 	Twice bool
-	// Before is what is there of the identity.
+	// Before is the state of the identity.
 	Before Before
-	// Beside is what is done beside the calls.
+	// Beside runs beside the calls.
 	Beside Beside
-	// Faults are what one trip of each run may meet.
+	// Faults are the possible faults of one trip of each run.
 	Faults []schedule.Fault
-	// Fails is the run of a caller's effect from which on it fails; 0 is never.
+	// Fails is the first run of a caller's effect that fails; 0 is never.
 	Fails int64
 }
 
-// Before is what is there of an identity when a run begins.
+// Before is the state of an identity before a run.
 type Before string
 
-// What may be there.
+// The states.
 const (
 	Nothing  Before = ""
-	Recorded Before = "recorded" // a record that counts
+	Recorded Before = "recorded" // a valid record
 	Due      Before = "due"      // a record that may be forgotten
 )
 
-// Beside is what is done beside calls, once.
+// Beside is an operation that runs once beside the calls.
 type Beside string
 
-// What may be done.
+// The operations.
 const (
 	Reset Beside = "Reset"
 	Sweep Beside = "Sweep"
@@ -95,7 +95,7 @@ func Kinds() []Kind {
 	}
 }
 
-// waysOf are all choices of so many ways, in which the order does not count.
+// waysOf returns all choices of n ways, in which the order does not count.
 func waysOf(n int) [][]Way {
 	var all [][]Way
 	var choose func(from int, chosen []Way)

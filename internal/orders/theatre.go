@@ -1,5 +1,5 @@
-// Package orders makes calls of one identity, from several Dedupers and in all ways, in every order of their round
-// trips, with faults, Resets and sweeps among them, and judges each order.
+// Package orders makes calls of one identity, from several Dedupers and in all ways, in every order
+// of their round trips, with faults, Resets and sweeps among them. It judges each order.
 package orders
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy/schedule"
 )
 
-// schema is what effects are made of. An effect leaves a row, and raises from its caller's so manieth run on, if it
-// may raise. The sequences count runs, also those that were rolled back.
+// schema is the tables of effects. An effect adds a row. If it may fail, it raises an error from
+// its caller's given run on. The sequences count runs, also those that were rolled back.
 const schema = `
 CREATE SCHEMA orders;
 CREATE TABLE orders.effects (key text NOT NULL, caller int NOT NULL, run bigint NOT NULL);
@@ -44,11 +44,11 @@ const (
 	scope, tool = "orders", "effect"
 	callers     = 3
 	looks       = 2
-	// atLeisure is longer than any run: no limit of the library's decides what happens in one.
+	// atLeisure is longer than any run, so that no limit of the library decides a run.
 	atLeisure = time.Hour
 )
 
-// Theatre is a database with three callers, each with a Deduper and a proxy of its own.
+// Theatre is a database with three callers. Each has its own Deduper and proxy.
 type Theatre struct {
 	Callers []*Caller
 	bug     Bug
@@ -57,22 +57,22 @@ type Theatre struct {
 	keys    int
 }
 
-// Caller is one of them.
+// Caller is one of the three.
 type Caller struct {
 	Number int
 	Pool   *pgxpool.Pool
 	D      *dedup.Deduper
-	// Once makes a single attempt of each call.
+	// Once allows a single attempt of each call.
 	Once *dedup.Deduper
 }
 
-// Bug changes what is played, to show that it would be noticed. The zero Bug changes nothing.
+// Bug changes a run, to show that the change is noticed. The zero Bug changes nothing.
 type Bug struct {
 	// Rewrite changes the text of a statement on its way to the server.
 	Rewrite func(sql string) string
-	// Call makes a call in place of the way that is right.
+	// Call makes a call instead of the correct way.
 	Call func(ctx context.Context, c *Caller, right Way, job Job) (Told, error)
-	// Sweep sweeps in place of [dedup.Deduper.Sweep].
+	// Sweep sweeps instead of [dedup.Deduper.Sweep].
 	Sweep func(ctx context.Context, c *Caller) error
 }
 
@@ -102,7 +102,7 @@ func Open(ctx context.Context, url string, bug Bug) (t *Theatre, err error) {
 			return t, err
 		}
 		t.Callers = append(t.Callers, c)
-		for _, w := range Ways { // examines the table, and has the statements prepared
+		for _, w := range Ways { // examines the table and prepares the statements
 			t.keys++
 			if _, err := w.Call(ctx, c, t.job(n, 0)); err != nil {
 				return t, fmt.Errorf("warming up %s: %w", w.Name, err)
@@ -122,7 +122,7 @@ func newCaller(ctx context.Context, n int, url string) (c *Caller, err error) {
 	if err != nil {
 		return nil, err
 	}
-	config.MaxConns = 4 // of which one is used; those that a fault broke are replaced
+	config.MaxConns = 4 // one is used; the others replace connections that a fault broke
 	c = &Caller{Number: n}
 	if c.Pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, err
@@ -152,13 +152,13 @@ func (t *Theatre) Close() {
 	}
 }
 
-// Explore plays a mix in every order, and tells wrong of each that is wrong; it ends with the first where wrong is
-// nil or returns false.
+// Explore plays a mix in every order and passes each wrong order to wrong. It ends with the first
+// if wrong is nil or returns false.
 func (t *Theatre) Explore(ctx context.Context, m Mix, wrong func(*schedule.Wrong) bool) (schedule.Count, error) {
 	return t.play(ctx, m, &schedule.Explorer{}, wrong)
 }
 
-// Draw is Explore for so many orders that are drawn.
+// Draw is Explore for a number of drawn orders.
 func (t *Theatre) Draw(ctx context.Context, m Mix, seed uint64, n int, wrong func(*schedule.Wrong) bool) (schedule.Count, error) {
 	return t.play(ctx, m, &schedule.Explorer{Draw: rand.New(rand.NewPCG(seed, 0)), Limit: n}, wrong)
 }
@@ -178,12 +178,12 @@ func (t *Theatre) renew() {
 	}
 }
 
-// shares reports whether a statement may touch the identity. An effect touches a row of its own.
+// shares reports whether a statement may touch the identity. An effect only touches its new row.
 func shares(sql string) bool {
 	return strings.Contains(sql, "tool_dedup") || strings.Contains(sql, "advisory")
 }
 
-// job is a call of the current key. fails is the run of its effect from which on it fails, 0 for never.
+// job is a call of the current key. fails is the first run of its effect that fails, 0 for never.
 func (t *Theatre) job(caller int, fails int64) Job {
 	return Job{
 		Call:   dedup.Call{Scope: scope, Tool: tool, Key: fmt.Sprint("key ", t.keys), Args: 1},
@@ -224,7 +224,7 @@ func (t *Theatre) begin(ctx context.Context, m Mix) (p schedule.Play, err error)
 	return p, nil
 }
 
-// call is a way, or the bug in its place.
+// call makes a call by its way, or by the bug.
 func (t *Theatre) call(w Way) func(context.Context, *Caller, Job) (Told, error) {
 	if t.bug.Call == nil {
 		return w.Call

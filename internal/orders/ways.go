@@ -18,24 +18,24 @@ type Job struct {
 	fails  int64
 }
 
-// Told is what a call was told.
+// Told is a call's answer.
 type Told struct {
 	Run      int64
 	Replayed bool
 }
 
-// result is the row that an effect returns, and the result that is recorded.
+// result is the row of an effect, and the recorded result.
 type result struct {
 	Run int64 `json:"run" db:"run"`
 }
 
-// In a statement an effect that fails raises.
+// As a statement, a failing effect raises.
 const (
 	effectSQL    = `SELECT raises, run FROM orders.effect($1::text, $2::int, $3::bigint, false)`
 	statementSQL = `SELECT run FROM orders.effect($1::text, $2::int, $3::bigint, true)`
 )
 
-// ErrEffect is the error of an effect that fails.
+// ErrEffect is the error of a failing effect.
 var ErrEffect = errors.New("the effect has failed")
 
 // Effect runs the job's effect, and returns the number of the run.
@@ -53,7 +53,7 @@ func (j Job) effect(ctx context.Context, tx pgx.Tx) (r result, err error) {
 	return r, err
 }
 
-// effectFailed reports whether err is of an effect that fails.
+// effectFailed reports whether err comes from a failing effect.
 func effectFailed(err error) bool {
 	server, ok := errors.AsType[*pgconn.PgError](err)
 	return errors.Is(err, ErrEffect) || ok && server.Code == "P0EFF"
@@ -65,7 +65,7 @@ type Way struct {
 	Call func(ctx context.Context, c *Caller, job Job) (Told, error)
 }
 
-// Ways are all of them.
+// Ways are all ways.
 var Ways = []Way{{"Do", do}, {"DoTx", doTx}, {"BeginFunc", beginFunc}, {"DoStatement", doStatement}}
 
 func told(r dedup.Result[result], err error) (Told, error) {
@@ -76,7 +76,7 @@ func do(ctx context.Context, c *Caller, job Job) (Told, error) {
 	return told(dedup.Do(ctx, c.D, job.Call, job.effect))
 }
 
-// doTx is DoTx in a transaction that the caller commits, also where the effect has failed.
+// doTx is DoTx in a transaction that the caller commits, even if the effect failed.
 func doTx(ctx context.Context, c *Caller, job Job) (Told, error) {
 	tx, err := c.Pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
@@ -113,7 +113,7 @@ func doStatement(ctx context.Context, c *Caller, job Job) (Told, error) {
 	return told(dedup.DoStatement[result](ctx, c.D, job.Call, dedup.SQL(statementSQL, job.Call.Key, job.caller, job.fails)))
 }
 
-// ownError is an error of the caller's own BEGIN or COMMIT, or of its connection.
+// ownError is an error of the caller's BEGIN or COMMIT, or of its connection.
 type ownError struct{ error }
 
 func (e ownError) Unwrap() error { return e.error }

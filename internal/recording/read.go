@@ -20,7 +20,8 @@ const (
 // domains are names that can be a part of a URL and of a schema's name.
 var domains = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// OpenFS reads the recording at the root of fsys. An error names the file, and the line if it is about one.
+// OpenFS reads the recording at the root of fsys. An error names the file, and the line if it is
+// about one.
 func OpenFS(fsys fs.FS) (*Recording, error) {
 	rec := &Recording{}
 	if err := rec.readSessions(fsys); err != nil {
@@ -31,7 +32,7 @@ func OpenFS(fsys fs.FS) (*Recording, error) {
 
 // readSessions joins the two files by the session's id.
 func (r *Recording) readSessions(fsys fs.FS) error {
-	// The sizes let a file that was cut short be noticed; one that is absent is not checked.
+	// The sizes reveal a truncated file. A missing size is not checked.
 	type trajectory struct {
 		ID            string `json:"trajectory_id"`
 		Domain, Model string
@@ -109,8 +110,7 @@ func eachLine[T any](fsys fs.FS, name string, visit func(T) error) error {
 	}
 	defer file.Close()
 
-	// Lines have no bound worth naming: a result may be a whole list of
-	// flights. So no bufio.Scanner.
+	// A line may be very long: a result may be a whole list of flights. So no bufio.Scanner.
 	reader := bufio.NewReader(file)
 	for line := 1; ; line++ {
 		text, end := reader.ReadBytes('\n')

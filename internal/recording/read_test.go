@@ -16,7 +16,7 @@ const (
 	oneCall       = `{"trajectory_id":"s","domain":"retail","seq":0,"turn":2,"tool_call_id":"c","tool":"think","class":"noop","arguments":{},"result":""}` + "\n"
 )
 
-// complete is the least that a recording can be.
+// complete is the smallest recording.
 func complete() fstest.MapFS {
 	return fstest.MapFS{
 		"trajectories.jsonl": {Data: []byte(oneTrajectory)},

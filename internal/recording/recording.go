@@ -1,5 +1,5 @@
-// Package recording reads recorded agent sessions: the tool calls that agents made in order, and the
-// text that each call was answered with.
+// Package recording reads recorded agent sessions: the agents' tool calls in order, and the text of
+// each answer.
 //
 // A recording is a folder with two files of JSON lines. trajectories.jsonl has a line for each
 // session, with trajectory_id and domain, and optionally model, calls and writes, the numbers of its
@@ -24,7 +24,7 @@ import (
 	"github.com/tooldedup/dedup/internal/process"
 )
 
-// Class says what a call may do to the database.
+// Class is the relation of a call to the database.
 type Class string
 
 const (
@@ -36,12 +36,11 @@ const (
 	Noop Class = "noop"
 )
 
-// Null is the Result of a call that was answered with nothing: a null or
-// absent result. An empty text stays an empty text.
+// Null is the Result of a call without an answer: a null or absent result. An empty text stays an
+// empty text.
 const Null = "null"
 
-// Recording is everything a folder holds. It is read once and never changed,
-// so goroutines may share it.
+// Recording is the contents of a folder. It never changes, so goroutines may share it.
 type Recording struct {
 	// Sessions are in the order of trajectories.jsonl.
 	Sessions []Session
@@ -85,7 +84,8 @@ func Open(dir string) (*Recording, error) {
 //go:embed small
 var small embed.FS
 
-// Small returns the project's own recording: six invented sessions of an airline and a shop. It needs no file, so a replay can always be tried.
+// Small returns the project's own recording: six invented sessions of an airline and a shop. It
+// needs no file.
 func Small() (*Recording, error) {
 	folder, err := fs.Sub(small, "small")
 	if err != nil {
@@ -94,9 +94,9 @@ func Small() (*Recording, error) {
 	return OpenFS(folder)
 }
 
-// LargeDir returns the folder of the large recording, which is no part of the project: the
-// one that TAUBENCH_DIR names, or ../shared/taubench beside the folder with go.work that the
-// program runs in. It is "" where there is neither.
+// LargeDir returns the folder of the large recording, which is not part of the project.
+// TAUBENCH_DIR names it. The default is ../shared/taubench beside the folder of go.work. It is ""
+// if there is neither.
 func LargeDir() string {
 	if dir := os.Getenv("TAUBENCH_DIR"); dir != "" {
 		return dir
@@ -110,7 +110,7 @@ func LargeDir() string {
 	return ""
 }
 
-// Counts are the sizes of a recording, for a report.
+// Counts has the sizes of a recording, for a report.
 type Counts struct {
 	Sessions, Calls, Writes, WriteErrors, Reads, Noops, Injected int
 }

@@ -1,5 +1,5 @@
-// Command bench measures what the library costs, beside the transaction without
-// it and what else people use. See `go run ./proof/bench --help`.
+// Command bench measures the cost of the library beside the plain transaction and common
+// alternatives. See `go run ./proof/bench --help`.
 package main
 
 import (
@@ -26,8 +26,8 @@ func main() {
 	os.Exit(execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// execute runs the program and returns its exit code: 0, or 1 for a broken bound
-// and for anything that failed.
+// execute runs the program and returns its exit code: 1 for a broken bound or any other error,
+// otherwise 0.
 func execute(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	root := &cobra.Command{
 		Use:           "bench",
@@ -41,7 +41,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 	root.SetOut(out)
 	root.SetErr(errs)
 	root.AddCommand(run.Command(), scale.GrowthCommand(), scale.SweepCommand(), scale.RecoverCommand(), chart.Command(), figures.Command(),
-		&cobra.Command{ // the process of the delay proxy, which the others start
+		&cobra.Command{ // the hidden process of the delay proxy
 			Use: delay.CommandName, Hidden: true, DisableFlagParsing: true,
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return delay.Serve(cmd.InOrStdin(), cmd.OutOrStdout(), args)

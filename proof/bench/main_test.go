@@ -17,8 +17,7 @@ import (
 	"github.com/tooldedup/dedup/proof/bench/internal/run"
 )
 
-// TestMain lets the test binary be the process of the delay proxy, which the
-// program starts by running itself.
+// TestMain also runs the process of the delay proxy, which the program starts by running itself.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == delay.CommandName {
 		main()

@@ -13,7 +13,7 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// withAndWithout runs a test with the page's script and without any.
+// withAndWithout runs a test with the page's script and without it.
 func withAndWithout(t *testing.T, b *browser, test func(*testing.T, *tab)) {
 	for name, off := range map[string]bool{"Script": false, "NoScript": true} {
 		t.Run(name, func(t *testing.T) {
@@ -25,7 +25,7 @@ func withAndWithout(t *testing.T, b *browser, test func(*testing.T, *tab)) {
 	}
 }
 
-// The pages are there without script, and are found by their links and the form for a search.
+// The pages work without script: a visitor finds them by their links and the search form.
 func testNoScript(t *testing.T, b *browser) {
 	c := newShop(t)
 	v := b.tab(t, "ada")
@@ -48,7 +48,7 @@ func testNoScript(t *testing.T, b *browser) {
 	require.Empty(t, v.reported())
 }
 
-// Who may act frees a record through its page, and says why.
+// A visitor who may act frees a record through its page and gives a reason.
 func testReset(t *testing.T, b *browser) {
 	withAndWithout(t, b, func(t *testing.T, v *tab) {
 		c := newConsole(t)
@@ -56,7 +56,7 @@ func testReset(t *testing.T, b *browser) {
 		require.EqualValues(t, http.StatusOK, v.open(t, c.url+done.page()))
 		const summary, button = `//summary`, `//button[text()="Free the record"]`
 		v.press(t, summary)
-		v.press(t, button) // and no reason
+		v.press(t, button) // without a reason
 		require.Equal(t, dedup.StateDone, c.state(t, done))
 
 		v.fill(t, `[name=reason]`, "the ticket was closed by mistake")
@@ -71,7 +71,7 @@ func testReset(t *testing.T, b *browser) {
 	})
 }
 
-// Who may act says through its page what became of a parked effect.
+// A visitor who may act resolves a parked effect through its page.
 func testResolve(t *testing.T, b *browser) {
 	withAndWithout(t, b, func(t *testing.T, v *tab) {
 		c := newConsole(t)
@@ -83,10 +83,10 @@ func testResolve(t *testing.T, b *browser) {
 		require.Contains(t, eval[string](t, v, `document.querySelector("[name=result]").value`), `"id": ""`)
 		v.fill(t, `[name=result]`, `{"charge":"ch_1"}`)
 		const button = `//button[text()="Store the verdict"]`
-		v.press(t, button) // and no reason
+		v.press(t, button) // without a reason
 		require.Equal(t, external.Parked, c.operation(t, parked).State)
 
-		// A wrong one is refused, and the form keeps what was filled in.
+		// A wrong answer is refused, and the form keeps the input.
 		v.fill(t, `[name=reason]`, "it is in the provider's list")
 		require.EqualValues(t, http.StatusBadRequest, v.click(t, button))
 		require.Contains(t, v.text(t), "not the tool's")
@@ -101,38 +101,39 @@ func testResolve(t *testing.T, b *browser) {
 		require.Equal(t, dedup.StateDone, c.state(t, parked))
 		v.open(t, c.url+"attention")
 		require.Contains(t, v.text(t), "Nothing needs attention")
-		reported := v.reported() // the browser's line of the refusal, and nothing else
+		reported := v.reported() // the browser reports the refusal and nothing else
 		require.Len(t, reported, 1)
 		require.Contains(t, reported[0], "400 (Bad Request)")
 	})
 }
 
-// text is what the page shows.
+// text is the text of the page.
 func (b *tab) text(t *testing.T) string {
 	t.Helper()
 	return eval[string](t, b, "document.body.innerText")
 }
 
-// address is where the tab is.
+// address is the address of the tab.
 func (b *tab) address(t *testing.T) string {
 	t.Helper()
 	return eval[string](t, b, "location.href")
 }
 
-// fill types into a field, in place of what is there.
+// fill replaces the value of a field.
 func (b *tab) fill(t *testing.T, field, text string) {
 	t.Helper()
 	eval[any](t, b, "void (document.querySelector("+strconv.Quote(field)+").value = '')")
 	require.NoError(t, chromedp.Do(b.ctx, chromedp.SendKeys(chromedp.CSS(field), text)))
 }
 
-// press clicks on what an XPath finds, and stays on the page.
+// press clicks on the element of an XPath and stays on the page.
 func (b *tab) press(t *testing.T, what string) {
 	t.Helper()
 	require.NoError(t, chromedp.Do(b.ctx, chromedp.Click(chromedp.Search(what))))
 }
 
-// click clicks on what leads to another page, and returns the status of the answer.
+// click clicks on a link or button that leads to another page, and returns the status of the
+// answer.
 func (b *tab) click(t *testing.T, what string) int64 {
 	t.Helper()
 	response, err := chromedp.RunResponse(b.ctx, chromedp.Click(chromedp.Search(what)))

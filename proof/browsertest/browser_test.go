@@ -11,17 +11,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience bounds what a test does with a tab.
+// patience bounds a test's work with a tab.
 const patience = 10 * time.Minute
 
 // browser is a running browser.
 type browser struct {
 	ctx context.Context
-	// axe is the text of axe-core, and noAxe says why there is none.
+	// axe is the text of axe-core. noAxe is the reason if there is none.
 	axe, noAxe string
 }
 
-// start starts the browser that DEDUP_CHROMIUM names, or one that is in PATH. It ends with the
+// start starts the browser that DEDUP_CHROMIUM names, or one on PATH. The browser ends with the
 // test.
 func start(t *testing.T) *browser {
 	t.Helper()
@@ -29,7 +29,8 @@ func start(t *testing.T) *browser {
 		chromedp.ExecPath(program(t)),
 		chromedp.Flag("no-proxy-server", true),
 		chromedp.Flag("hide-scrollbars", true),
-		// Two hosts that are not this machine's name, and so are no secure contexts.
+		// Two hosts other than this machine's names. The browser does not treat them as secure
+		// contexts.
 		chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1"),
 	)
 	if os.Getuid() == 0 {

@@ -19,10 +19,10 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// asking is the header that says in tests who asks.
+// asking is the header with the visitor's name in tests.
 const asking = "X-Asking"
 
-// visitors are who may see and do what.
+// visitors maps visitors to their rights.
 var visitors = map[string]dedupweb.Access{
 	"ada":    {Name: "ada", Keys: true, Results: true, Act: true},
 	"reader": {Name: "reader", Keys: true},
@@ -37,7 +37,7 @@ type console struct {
 	tools *external.Tools
 	pay   *external.Handle[payment, receipt]
 	url   string
-	// site is what the browser said of the site that sent the last form.
+	// site is the browser's Sec-Fetch-Site of the last form.
 	site atomic.Value
 }
 
@@ -107,7 +107,7 @@ func (c *console) breaks(t *testing.T, of call) {
 	require.ErrorIs(t, err, dedup.ErrBroken)
 }
 
-// park makes a call whose answer is lost.
+// park makes a call and loses its answer.
 func (c *console) park(t *testing.T, of call) {
 	t.Helper()
 	_, err := c.pay.Do(t.Context(), dedup.Call{Scope: of.Scope, Key: of.Key}, payment{7})
@@ -115,7 +115,7 @@ func (c *console) park(t *testing.T, of call) {
 	require.Equal(t, external.Parked, c.operation(t, of).State)
 }
 
-// operation is what is known of a call's effect outside of the database.
+// operation reads a call's operation.
 func (c *console) operation(t *testing.T, of call) external.Operation {
 	t.Helper()
 	status, err := c.tools.Status(t.Context(), of.Scope, of.Tool, of.Key)
@@ -123,7 +123,7 @@ func (c *console) operation(t *testing.T, of call) external.Operation {
 	return status.Operation
 }
 
-// state is what became of a call.
+// state is the state of a call.
 func (c *console) state(t *testing.T, of call) dedup.State {
 	t.Helper()
 	status, err := c.d.Lookup(t.Context(), of.Scope, of.Tool, of.Key)
@@ -131,7 +131,7 @@ func (c *console) state(t *testing.T, of call) dedup.State {
 	return status.State
 }
 
-// hold begins a call and returns when it is in its effect. The call ends with the test.
+// hold begins a call and returns when its effect runs. The call ends with the test.
 func (c *console) hold(t *testing.T, of call) {
 	t.Helper()
 	entered, leave, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)

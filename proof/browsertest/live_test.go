@@ -12,14 +12,14 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// ticking has the pages of the tab tick when the test says so, and count what they fetch.
+// ticking lets the test decide when the tab's pages tick, and counts their requests.
 const ticking = `
 	setInterval = (tick) => { window.tick = tick };
 	const fetches = fetch;
 	window.fetched = 0;
 	fetch = (...args) => { fetched++; return fetches(...args) }`
 
-// A page is renewed, with its tabs, while it is shown and its reader is not in it.
+// A page is renewed, with its tabs, while it is visible and has no focus.
 func testLive(t *testing.T, b *browser) {
 	c := newConsole(t)
 	v := b.tab(t, "ada")
@@ -37,7 +37,7 @@ func testLive(t *testing.T, b *browser) {
 	require.Contains(t, v.text(t), broken.Key)
 	require.Contains(t, v.text(t), "Attention 1")
 
-	// Somebody is in it: in the list, and then in the tabs.
+	// The focus is in the list, and then in the tabs.
 	focus := func(on string) { eval[any](t, v, fmt.Sprintf(`document.querySelector(%q).focus()`, on)) }
 	focus("#live a")
 	_, err := c.d.Reset(t.Context(), broken.Scope, broken.Tool, broken.Key, dedup.ResetOptions{Actor: "ada", Reason: "repaired"})
@@ -62,7 +62,7 @@ func testLive(t *testing.T, b *browser) {
 	require.Equal(t, before+1, tick())
 	require.Empty(t, v.reported())
 
-	// What is old says so.
+	// The page says that its data is old.
 	require.NotContains(t, eval[string](t, v, `getComputedStyle(document.getElementById("live"), "::before").content`), "Not renewed")
 	eval[any](t, v, `void (fetch = () => Promise.reject(new Error("down")))`)
 	tick()

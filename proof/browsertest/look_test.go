@@ -19,13 +19,13 @@ import (
 	"github.com/tooldedup/dedup/internal/npm"
 )
 
-// themes and widths are how a page is looked at.
+// themes and widths are the looks of a page.
 var (
 	themes = []string{"light", "dark"}
 	widths = []int64{1200, 390}
 )
 
-// faults are what is wrong with the page that the tab shows, in each theme and width.
+// faults are the faults of the tab's page, in each theme and width.
 func (b *tab) faults(t *testing.T) []string {
 	t.Helper()
 	eval[any](t, b, `document.querySelectorAll("details").forEach(d => { d.open = true })`)
@@ -48,8 +48,8 @@ func (b *tab) faults(t *testing.T) []string {
 	return append(found, b.reported()...)
 }
 
-// violations are what axe-core finds. It runs beside the page's own script, in a world that the
-// page's policy is not for.
+// violations are the findings of axe-core. It runs beside the page's script, in a world that the
+// page's policy does not restrict.
 func (b *tab) violations(t *testing.T) []string {
 	t.Helper()
 	tree := must(t, b, page.GetFrameTree, cdp.Empty{})
@@ -63,7 +63,7 @@ func (b *tab) violations(t *testing.T) []string {
 	return found
 }
 
-// installAxe returns the text of axe-core, or why it cannot be had.
+// installAxe returns the text of axe-core, or the reason why it is missing.
 func installAxe(t *testing.T) (text, missing string) {
 	t.Helper()
 	folder, err := npm.Find("axe")
@@ -76,7 +76,7 @@ func installAxe(t *testing.T) (text, missing string) {
 	return string(read), ""
 }
 
-// What the tests of pages look for is found where it is there.
+// The search of the pages' tests finds a planted fault.
 func testFaults(t *testing.T, b *browser) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", "default-src 'self'; style-src 'unsafe-inline'; script-src 'nonce-given'")

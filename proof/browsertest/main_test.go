@@ -8,7 +8,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// TestConsole acts in the console as people do.
+// TestConsole acts in the console as a person does.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	inOneBrowser(t, map[string]func(*testing.T, *browser){

@@ -19,7 +19,7 @@ type visit struct {
 
 const search = "records?scope=acme&tool=create_ticket"
 
-// testPages looks at every page that a link leads to, and some that only a form leads to.
+// testPages looks at every page behind a link, and at some pages that only a form opens.
 func testPages(t *testing.T, b *browser) {
 	noteAxe(t, b)
 	pages, forms := crawl(t, b, visit{newShop(t), "ada", []string{"", search, search + "&outcome=broken", never.page(), "call?scope=acme", "records?key=report"}, true})
@@ -35,8 +35,7 @@ func testPages(t *testing.T, b *browser) {
 	}
 }
 
-// testOtherVisitors looks at the pages as visitors see them who may see less, and where there
-// is more and less to see.
+// testOtherVisitors looks at the pages as visitors with fewer rights, and with more and less data.
 func testOtherVisitors(t *testing.T, b *browser) {
 	noteAxe(t, b)
 	shop := newShop(t)
@@ -62,8 +61,7 @@ func noteAxe(t *testing.T, b *browser) {
 	})
 }
 
-// crawl looks at the pages of a visit. It returns their paths, and those that their forms
-// post to.
+// crawl looks at the pages of a visit. It returns their paths and the targets of their forms.
 func crawl(t *testing.T, b *browser, way visit) (pages, forms map[string]bool) {
 	t.Helper()
 	v, c := b.tab(t, way.who), way.console
@@ -88,7 +86,7 @@ func crawl(t *testing.T, b *browser, way visit) (pages, forms map[string]bool) {
 		}
 		for _, fault := range v.faults(t) {
 			if status >= 400 && strings.HasPrefix(fault, "log: network: Failed to load resource") {
-				continue // it is meant
+				continue // intended
 			}
 			t.Errorf("%s: %s", page, fault)
 		}

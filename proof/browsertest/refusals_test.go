@@ -19,7 +19,7 @@ import (
 // field is a field of a form.
 type field struct{ Name, Value string }
 
-// fields are those of the form of a page, as ada may send it.
+// fields are the fields of a page's form, as ada may send it.
 func fields(t *testing.T, b *browser, page, action string) []field {
 	t.Helper()
 	v := b.tab(t, "ada")
@@ -29,8 +29,8 @@ func fields(t *testing.T, b *browser, page, action string) []field {
 	return append(read, field{"reason", "why"}, field{"verdict", "never"})
 }
 
-// A page of another site cannot act through the browser of somebody who may, nor show the
-// console in a frame.
+// A page of another site cannot act through the browser of a visitor who may, nor show the console
+// in a frame.
 func testOtherSites(t *testing.T, b *browser) {
 	c := newConsole(t)
 	c.do(t, done, "a result")
@@ -45,7 +45,7 @@ func testOtherSites(t *testing.T, b *browser) {
 	for _, hosts := range []struct{ console, site, said string }{
 		{"127.0.0.1", "127.0.0.1", "same-site"}, // another port
 		{"127.0.0.1", "localhost", "cross-site"},
-		{"console.test", "evil.test", ""}, // browsers name the site to secure origins only
+		{"console.test", "evil.test", ""}, // browsers send the site to secure origins only
 	} {
 		for action, sent := range map[string][]field{"reset": reset, "resolve": resolve} {
 			page = fmt.Sprintf(`<!doctype html><form method="post" action="%s">`, at(c.url, hosts.console)+action)
@@ -68,13 +68,14 @@ func testOtherSites(t *testing.T, b *browser) {
 	v.open(t, site.URL)
 	require.NotEmpty(t, matching(v.reported(), "issue: ContentSecurityPolicyIssue frame-ancestors"))
 
-	// What was refused is right in itself.
+	// The refused requests are right apart from their site.
 	v.open(t, c.url)
 	require.EqualValues(t, http.StatusOK, v.post(t, "reset", reset))
 	require.Equal(t, dedup.StateNotFound, c.state(t, done))
 }
 
-// Who has no access sees nothing, and who may not act, or only on other scopes, cannot.
+// A visitor without access sees nothing. A visitor who may not act, or only on other scopes, cannot
+// act.
 func testNoAccess(t *testing.T, b *browser) {
 	c := newConsole(t)
 	c.do(t, done, "a result")

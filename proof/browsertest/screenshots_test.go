@@ -17,8 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testScreenshots takes the pictures that the documents show. `make screenshots` has them
-// written to docs.
+// testScreenshots takes the pictures of the documents. `make screenshots` writes them to docs.
 func testScreenshots(t *testing.T, b *browser) {
 	folder := cmp.Or(os.Getenv("DEDUP_SCREENSHOTS"), t.TempDir())
 	c := newShop(t)
@@ -44,7 +43,7 @@ func testScreenshots(t *testing.T, b *browser) {
 	}
 }
 
-// shot is a picture of the page as far down as there is something on it.
+// shot is a picture of the page down to its last element.
 func (b *tab) shot(t *testing.T) []byte {
 	t.Helper()
 	size := eval[struct{ Width, Height float64 }](t, b, `({Width: innerWidth, Height: Math.ceil(document.querySelector("main").lastElementChild.getBoundingClientRect().bottom + scrollY + 16)})`)
@@ -54,7 +53,8 @@ func (b *tab) shot(t *testing.T) []byte {
 	}).Data
 }
 
-// smaller has the 256 colours that a picture uses most, and what is nearest of them for others.
+// smaller keeps the 256 most frequent colours of a picture and replaces the others by the nearest
+// of them.
 func smaller(t *testing.T, text []byte) []byte {
 	t.Helper()
 	full, err := png.Decode(bytes.NewReader(text))

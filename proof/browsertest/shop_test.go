@@ -33,7 +33,7 @@ func (c call) page() string {
 	return "call?" + url.Values{"scope": {c.Scope}, "tool": {c.Tool}, "key": {c.Key}}.Encode()
 }
 
-// newShop is a console that has something on each of its pages.
+// newShop is a console with data on each of its pages.
 func newShop(t *testing.T) *console {
 	t.Helper()
 	c := newConsole(t)
@@ -56,7 +56,7 @@ func newShop(t *testing.T) *console {
 	return c
 }
 
-// newArchive is a console whose lists go on on further pages.
+// newArchive is a console whose lists have several pages.
 func newArchive(t *testing.T) *console {
 	t.Helper()
 	c := newConsole(t)
@@ -74,8 +74,8 @@ func (c *console) exec(t *testing.T, sql string) {
 	require.NoError(t, err)
 }
 
-// day writes what Sweepers have counted in a day: traffic that goes up and down, and a storm of
-// repeats on one tool.
+// day writes a day's counts of Sweepers: traffic that rises and falls, and a storm of repeats on
+// one tool.
 func (c *console) day(t *testing.T) {
 	t.Helper()
 	for tool, calls := range map[string]int{"create_ticket": 140, "charge_card": 55, "send_invoice": 90, "import_orders": 6, "export_report": 3} {

@@ -18,23 +18,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tab is a tab of one visitor, with cookies and connections of its own.
+// tab is one visitor's tab with its own cookies and connections.
 type tab struct {
 	ctx context.Context
 	axe string
 
 	mu sync.Mutex
-	// problems are what the browser has reported since they were taken.
+	// problems are the browser's reports since they were last taken.
 	problems []string
 }
 
-// tab opens a tab of somebody. It is closed with the test.
+// tab opens a visitor's tab and closes it with the test.
 func (b *browser) tab(t *testing.T, who string) *tab {
 	t.Helper()
 	opened := &tab{axe: b.axe}
 	ctx, stop := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext(), chromedp.WithListener(opened.report))
 	t.Cleanup(stop)
-	require.NoError(t, chromedp.Do(ctx)) // a time limit on the first use would be one on the tab's life
+	require.NoError(t, chromedp.Do(ctx)) // a time limit on the first use would limit the tab's life
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	t.Cleanup(cancel)
 	opened.ctx = ctx
@@ -43,7 +43,7 @@ func (b *browser) tab(t *testing.T, who string) *tab {
 	return opened
 }
 
-// report keeps what the browser finds wrong with a page.
+// report keeps the browser's reports about a page.
 func (b *tab) report(event any) {
 	var problem string
 	switch e := event.(type) {
@@ -69,7 +69,7 @@ func (b *tab) report(event any) {
 	b.problems = append(b.problems, problem)
 }
 
-// reported takes what was reported.
+// reported takes the reports.
 func (b *tab) reported() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,8 +78,8 @@ func (b *tab) reported() []string {
 	return taken
 }
 
-// open goes to an address, and returns the status of the answer. It goes there again where a
-// busy machine has not answered within the console's own limit.
+// open goes to an address and returns the status of the answer. It tries again if a busy machine
+// exceeds the console's time limit.
 func (b *tab) open(t *testing.T, url string) int64 {
 	t.Helper()
 	for tries := 10; ; tries-- {
@@ -92,14 +92,14 @@ func (b *tab) open(t *testing.T, url string) int64 {
 	}
 }
 
-// look has the page shown in a theme and a width.
+// look shows the page in a theme and a width.
 func (b *tab) look(t *testing.T, theme string, width int64) {
 	t.Helper()
 	must(t, b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}})
 	require.NoError(t, chromedp.Do(b.ctx, chromedp.EmulateViewport(width, 800)))
 }
 
-// must gives the tab a command.
+// must sends the tab a command.
 func must[P, R any](t *testing.T, b *tab, command cdp.Command[P, R], params P) R {
 	t.Helper()
 	result, err := chromedp.Call(b.ctx, command, params)
@@ -107,7 +107,7 @@ func must[P, R any](t *testing.T, b *tab, command cdp.Command[P, R], params P) R
 	return result
 }
 
-// eval is the value of an expression in the page.
+// eval returns the value of an expression in the page.
 func eval[T any](t *testing.T, b *tab, expression string) T {
 	t.Helper()
 	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAsValue))

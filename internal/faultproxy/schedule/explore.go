@@ -1,9 +1,10 @@
-// Package schedule runs callers of a database in every order of their round trips. Each caller has a proxy to a real
-// server, which holds each of its trips until the scheduler lets it go: one at a time. The search runs the callers
-// again and again from the start, and lets their trips go in another order each time, until there is none left.
+// Package schedule runs callers of a database in every order of their round trips. Each caller has
+// a proxy to a real server. The proxy holds each trip until the scheduler releases it: one trip at
+// a time. The search runs the callers again and again from the start and releases their trips in
+// another order each time, until there is no other order.
 //
-// Orders that differ only in trips which share nothing are run once. Which trips share something is said by shareOf in
-// trip.go, and how the others are left out in tree.go.
+// Orders that differ only in trips which share nothing run once. shareOf in trip.go decides which
+// trips share something, and tree.go leaves the other orders out.
 package schedule
 
 import (
@@ -25,29 +26,31 @@ type Explorer struct {
 	Proxies []*faultproxy.Proxy
 	// Own is a way to the same server beside the proxies.
 	Own *pgxpool.Pool
-	// Shares reports whether a statement may touch what several callers use: a row, a table, a lock.
-	// Those that begin or end a transaction need not be named.
+	// Shares reports whether a statement may touch a row, a table or a lock that several callers
+	// use. Statements that begin or end a transaction need not be named.
 	Shares func(sql string) bool
-	// Renew is called after a run that was given up, when its connections were cut.
+	// Renew is called after an abandoned run, whose connections were cut.
 	Renew func()
-	// Looks are how many looks of a caller that polls are let go whenever the state has changed. Further
-	// ones are only let go where nothing else can.
+	// Looks is the number of looks of a polling caller that are released after each change of the
+	// state. More looks are only released if no other trip can be.
 	Looks int
-	// Faults are what one trip of a run may meet. With them every order is also run with each of them at
+	// Faults are the possible faults of one trip of a run. Every order also runs with each fault at
 	// each trip.
 	Faults []Fault
-	// Draw, if it is not nil, draws Limit orders in place of the search. Some may come twice.
+	// Draw, if it is not nil, draws Limit orders instead of the search. An order may be drawn
+	// twice.
 	Draw  *rand.Rand
 	Limit int
 }
 
 // A Play is one run of the callers.
 type Play struct {
-	// Callers are what to run, each through the proxy of its number.
+	// Callers are the functions to run, each through the proxy with its number.
 	Callers []func(ctx context.Context, turn *Turn)
-	// Observe is called after each trip that may have changed what others see, while nothing moves.
+	// Observe is called after each trip that may have changed the state for others, while no trip
+	// is under way.
 	Observe func(ctx context.Context, s Step) error
-	// Judge is called when all callers have returned, and returns what is wrong.
+	// Judge is called after all callers have returned. Its error is a defect.
 	Judge func(ctx context.Context) error
 }
 
@@ -58,11 +61,11 @@ type Turn struct {
 	begin chan struct{}
 }
 
-// Clock is the number of the trip that is let go at the moment, from 1.
+// Clock is the number of the trip that is under way, from 1.
 func (t *Turn) Clock() int { return int(t.run.clock.Load()) }
 
-// Wait waits until it is the caller's turn to begin: as late as its next trip that shares something. It returns
-// at once where the run is over. Each caller begins with one.
+// Wait waits for the caller's turn to begin, which is as late as its next trip that shares
+// something. It returns at once if the run is over. Each caller begins with a Wait.
 func (t *Turn) Wait() {
 	t.run.events <- event{actor: t.actor, waits: true}
 	select {
@@ -71,7 +74,7 @@ func (t *Turn) Wait() {
 	}
 }
 
-// Step is one trip that was let go.
+// Step is one released trip.
 type Step struct {
 	Number, Caller int
 	Fault          Fault
@@ -86,19 +89,19 @@ func (s Step) String() string {
 	return text
 }
 
-// Count is what a search has come to.
+// Count has the figures of a search.
 type Count struct {
-	// Orders are those that were run to their end and judged. Cut short were runs that turned out to be another order
-	// with trips swapped that share nothing.
+	// Orders counts the orders that ran to their end and were judged. CutShort counts runs that
+	// turned out to be a known order with swapped trips.
 	Orders, CutShort int
-	// Trips were let go in all, Faulty are the orders with a fault, by fault.
+	// Trips counts all released trips. Faulty counts the orders with a fault, by fault.
 	Trips  int
 	Faulty map[Fault]int
-	// Wrong are the orders in which something was wrong.
+	// Wrong counts the orders with a defect.
 	Wrong int
 }
 
-// Wrong is an order in which something was wrong.
+// Wrong is an order with a defect.
 type Wrong struct {
 	Steps []Step
 	Err   error
@@ -113,24 +116,24 @@ func (w *Wrong) Error() string {
 	return b.String()
 }
 
-// Unwrap returns what was wrong.
+// Unwrap returns the defect.
 func (w *Wrong) Unwrap() error { return w.Err }
 
 const (
-	// patience bounds a run, so that a caller that does nothing shows.
+	// patience bounds a run, so that a caller that hangs is found.
 	patience = 2 * time.Minute
-	// tries are how often a run is made that does not repeat what the one before it did.
+	// tries is the number of runs before a run that does not repeat its predecessor is an error.
 	tries = 4
 )
 
-// ErrStuck: nothing can be let go, and somebody still waits.
+// ErrStuck: no trip can be released, and a caller still waits.
 var ErrStuck = errors.New("callers wait, and nothing can end that")
 
-// errDiverged: a run has not repeated what it had done before.
+// errDiverged: a run did not repeat its predecessor.
 var errDiverged = errors.New("a run did not repeat the one before it")
 
-// Explore runs begin's plays in every order. It tells wrong of each order in which something was wrong; where that
-// returns false, or is nil, the search ends with it.
+// Explore runs begin's plays in every order. It passes each order with a defect to wrong. The
+// search ends if wrong is nil or returns false.
 func (e *Explorer) Explore(ctx context.Context, begin func(context.Context) (Play, error), wrong func(*Wrong) bool) (Count, error) {
 	c := Count{Faulty: map[Fault]int{}}
 	t := &tree{draw: e.Draw}

@@ -17,16 +17,16 @@ type run struct {
 	*Explorer
 	Play
 	tree   *tree
-	actors []*actor // the callers, and behind them the request that is late
+	actors []*actor // the callers, followed by a late request
 	events chan event
-	over   chan struct{} // closed when nothing is held any more
+	over   chan struct{} // closed when no trip is held any more
 	pids   map[int32]bool
 	clock  atomic.Int64
 	steps  []Step
-	fault  Fault // that this run has met
-	// changed is true from a trip that may have changed something until that is observed.
+	fault  Fault // the fault of this run
+	// changed is true from a trip that may have changed the state until Observe.
 	changed bool
-	// draining is set when the order is known already: it is brought to its end in any way.
+	// draining is true if the order is already known: the run then ends in any order.
 	draining bool
 }
 
@@ -35,19 +35,20 @@ type actor struct {
 	number   int
 	turn     *Turn
 	returned bool
-	// waits is true while it waits for its turn to begin.
+	// waits is true while the actor waits for its turn to begin.
 	waits bool
 	// fresh is true from its turn until its first trip that shares something.
 	fresh bool
 	held  *trip // waits to be let go
 	out   *trip // is on its way
 	looks int   // one after the other
-	// stale is true when another has changed something since its last trip that shared something. seeing is true
-	// when that trip has only seen something: another look would see the same.
+	// stale is true if another actor changed the state since this one's last trip that shared
+	// something. seeing is true if that trip was a look: another look would see the same.
 	stale, seeing bool
 }
 
-// event is what happens to an actor: a trip of its has arrived or was answered, it waits for its turn, or it has returned.
+// event is an event of an actor: its trip arrived or was answered, it waits for its turn, or it
+// returned.
 type event struct {
 	actor             *actor
 	arrived, answered *trip
@@ -64,7 +65,7 @@ func newRun(e *Explorer, t *tree, p Play) *run {
 	return r
 }
 
-// play brings the run to its end. It returns a [Wrong], errRedundant, errDiverged, or what else went wrong.
+// play brings the run to its end. It returns a [Wrong], errRedundant, errDiverged or another error.
 func (r *run) play(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -157,7 +158,7 @@ func (r *run) schedule(ctx context.Context) error {
 	}
 }
 
-// shareOf is what an actor's next trip shares, that of one that waits for its turn included.
+// shareOf returns the share of an actor's next trip, also if the actor waits for its turn.
 func (r *run) shareOf(n int) share {
 	if n < len(r.actors) && r.actors[n].held != nil {
 		return r.actors[n].held.share
@@ -165,8 +166,8 @@ func (r *run) shareOf(n int) share {
 	return change
 }
 
-// arrive is called by a proxy when a unit has arrived. What a connection does before it runs a statement is no
-// trip.
+// arrive is called by a proxy with an arrived unit. A unit before the connection's first statement
+// is not a trip.
 func (r *run) arrive(a *actor, u faultproxy.Unit) *faultproxy.Armed {
 	if u.Index == 0 || len(u.Executes) == 0 {
 		return nil
@@ -185,10 +186,10 @@ func (r *run) arrive(a *actor, u faultproxy.Unit) *faultproxy.Armed {
 	}
 }
 
-// settle waits until nothing moves: every caller waits for its turn, has a trip that is held or one that waits inside
+// settle waits until each caller waits for its turn, has a held trip or a trip that waits inside
 // the server, or has returned.
 func (r *run) settle(ctx context.Context) error {
-	pause := time.Millisecond // before the server is asked; it decides nothing
+	pause := time.Millisecond // before asking the server; no decision depends on it
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for !r.quiet() {
@@ -216,7 +217,7 @@ func (r *run) quiet() bool {
 	return !r.thinking() && !slices.ContainsFunc(r.actors, func(a *actor) bool { return a.out != nil && !a.out.blocked })
 }
 
-// thinking reports whether a caller has its answer, and has done nothing since.
+// thinking reports whether a caller has its answer and has not acted since.
 func (r *run) thinking() bool {
 	return slices.ContainsFunc(r.actors, func(a *actor) bool { return a.out == nil && a.held == nil && !a.waits && !a.returned })
 }
@@ -237,8 +238,8 @@ func (r *run) handle(ctx context.Context, e event) (err error) {
 		}
 	case e.answered != nil:
 		a.out = nil
-		a.returned = a.returned || a.number >= len(r.Callers) // a late request is all that it does
-		for _, other := range r.actors {                      // it may have been what they wait for
+		a.returned = a.returned || a.number >= len(r.Callers) // a late request is all it does
+		for _, other := range r.actors {                      // they may have waited for it
 			if other.out != nil {
 				other.out.blocked = false
 			}
@@ -276,7 +277,7 @@ func (r *run) label() error {
 		}
 		t.fault = r.Faults[n-1]
 		r.fault = t.fault
-		t.share = change // of all but Late the server process ends
+		t.share = change // except for Late, the server process ends
 		if t.fault == Late {
 			t.share = private
 		}
@@ -284,7 +285,7 @@ func (r *run) label() error {
 	return nil
 }
 
-// plain returns a trip that needs no choice: a private one, or the first one of a caller that was
+// plain returns a trip that needs no choice: a private trip, or the first trip of a caller that was
 // just started.
 func (r *run) plain() *trip {
 	for _, a := range r.actors {
@@ -295,7 +296,7 @@ func (r *run) plain() *trip {
 	return nil
 }
 
-// ready are the actors that can be chosen from.
+// ready returns the actors that can be chosen.
 func (r *run) ready() []int {
 	var ready, later []int
 	for _, a := range r.actors {
@@ -318,7 +319,8 @@ func (r *run) ready() []int {
 	return ready
 }
 
-// ended reports whether all is over where nothing can be let go. A deadlock is left to the server, which finds it.
+// ended reports whether the run is over when no trip can be released. The server finds a deadlock
+// itself.
 func (r *run) ended(ctx context.Context) (bool, error) {
 	over := true
 	for _, a := range r.actors {
@@ -340,7 +342,7 @@ func (r *run) ended(ctx context.Context) (bool, error) {
 	}
 }
 
-// let lets a trip go.
+// let releases a trip.
 func (r *run) let(ctx context.Context, t *trip) error {
 	a := t.actor
 	a.held = nil
@@ -350,7 +352,7 @@ func (r *run) let(ctx context.Context, t *trip) error {
 	}
 	r.steps = append(r.steps, s)
 	r.note(t)
-	if t.armed != nil { // a request that was late
+	if t.armed != nil { // a late request
 		a.out = t
 		t.armed.Release()
 		r.await(t)
@@ -384,7 +386,7 @@ func (r *run) let(ctx context.Context, t *trip) error {
 	return nil
 }
 
-// await tells when a trip is answered.
+// await reports the answer of a trip.
 func (r *run) await(t *trip) {
 	go func() {
 		select {
@@ -395,7 +397,7 @@ func (r *run) await(t *trip) {
 	}()
 }
 
-// note notes what a trip means for the looks to come.
+// note updates the actors' looks after a trip.
 func (r *run) note(t *trip) {
 	a := t.actor
 	switch t.share {

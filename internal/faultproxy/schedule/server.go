@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// waits asks the server which of the trips that are on their way wait for another caller, and marks these. A wait
-// for anybody else passes by itself.
+// waits asks the server which of the released trips wait for another caller, and marks them. A wait
+// for any other session passes without help.
 func (r *run) waits(ctx context.Context) error {
 	var pids []int32
 	for _, a := range r.actors {
@@ -43,8 +43,8 @@ func (r *run) waits(ctx context.Context) error {
 	return nil
 }
 
-// holds reports whether a server process holds an advisory lock or has written something, and whether
-// its transaction is aborted.
+// holds reports whether a server process holds an advisory lock or has written, and whether its
+// transaction is aborted.
 func (r *run) holds(ctx context.Context, pid int32) (something, aborted bool, err error) {
 	err = r.Own.QueryRow(ctx, `
 SELECT EXISTS (SELECT FROM pg_locks WHERE pid = $1 AND locktype IN ('advisory', 'transactionid')),

@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// tree is the search: the decisions of the run at hand, and what is left to try at each.
+// tree is the search: the decisions of the current run, and the choices that are left at each.
 //
-// Of two orders that differ in two swappable trips next to each other, one is left out. The rule is that of sleep sets:
-// when the first choice at a node has been explored, its trip sleeps in the other choices' runs, for as long as
-// only trips are let go that it can be swapped with. A run that could only let a trip go that sleeps has been explored
-// already.
+// Of two orders that differ in two adjacent swappable trips, one is left out, by the rule of sleep
+// sets. After the first choice at a node was explored, its trip sleeps in the runs of the other
+// choices, while only trips are released that it can be swapped with. A run that could only release
+// a sleeping trip has been explored already.
 type tree struct {
 	nodes []*node
-	depth int          // how many of them the run at hand has passed
+	depth int          // decisions that the current run has passed
 	sleep map[int]bool // the actors whose trips sleep
-	draw  *rand.Rand   // draws decisions in place of the search; nil for the search
+	draw  *rand.Rand   // draws decisions instead of the search; nil for the search
 }
 
 // node is a decision.
@@ -30,7 +30,7 @@ var errRedundant = errors.New("this order was run already")
 // start begins a run.
 func (t *tree) start() { t.depth, t.sleep = 0, map[int]bool{} }
 
-// next prepares the next run, and reports false where there is none.
+// next prepares the next run. It returns false if there is none.
 func (t *tree) next() bool {
 	if t.draw != nil {
 		return true
@@ -45,7 +45,7 @@ func (t *tree) next() bool {
 	return false
 }
 
-// decide decides between choices. What was decided before must have been between the same ones.
+// decide decides between choices. A repeated decision must have the same choices.
 func (t *tree) decide(choices []int) (*node, error) {
 	if t.draw != nil {
 		return &node{choices: []int{choices[t.draw.IntN(len(choices))]}}, nil
@@ -61,7 +61,7 @@ func (t *tree) decide(choices []int) (*node, error) {
 	return n, nil
 }
 
-// rarely is how many trips meet no fault for one that does, where decisions are drawn.
+// rarely is the number of trips without a fault for each trip with one, in drawn orders.
 const rarely = 4
 
 // label decides which fault a trip meets, by its number; 0 is none.
@@ -80,7 +80,7 @@ func (t *tree) label(faults int) (int, error) {
 	return n.choices[n.taken], nil
 }
 
-// choose decides which of the actors lets its trip go.
+// choose chooses the actor whose trip is released.
 func (t *tree) choose(ready []int, shareOf func(actor int) share) (int, error) {
 	var awake []int
 	for _, a := range ready {
@@ -107,7 +107,7 @@ func (t *tree) choose(ready []int, shareOf func(actor int) share) (int, error) {
 	return chosen, nil
 }
 
-// passed wakes whoever sleeps and shares something with a trip that was let go without a choice.
+// passed wakes the sleepers that share something with a trip that was released without a choice.
 func (t *tree) passed(actor int, s share, shareOf func(actor int) share) {
 	for a := range t.sleep {
 		if a == actor || !swappable(shareOf(a), s) {

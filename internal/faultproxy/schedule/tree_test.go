@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTree counts the orders of actors whose trips share what each says.
+// TestTree counts the orders of actors with given shares.
 func TestTree(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -8,49 +8,49 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
-// Fault is what a trip meets.
+// Fault is a fault of a trip.
 type Fault string
 
-// The faults. In all of them the client loses its connection.
+// The faults. In each of them the client loses its connection.
 const (
 	None  Fault = ""
 	Cut   Fault = "cut"   // the connection is cut before the request; the server knows at once
 	Lost  Fault = "lost"  // the request is served, and its answer is lost
 	Ended Fault = "ended" // the server process is ended before the request
-	Late  Fault = "late"  // the connection is cut, and the request arrives later: a trip of its own
+	Late  Fault = "late"  // the connection is cut, and the request arrives later, as a trip of its own
 )
 
-// Faults are all of them.
+// Faults are all faults.
 var Faults = []Fault{Cut, Lost, Ended, Late}
 
-// trip is what a caller has sent as one, and is held until it is let go.
+// trip is a request that a caller sent at once. It is held until it is released.
 type trip struct {
 	actor *actor
 	unit  faultproxy.Unit
 	share share
-	// ends is true where it does nothing but end a transaction or leave a savepoint, idle where that has done
-	// nothing and is not aborted: its lock was refused.
+	// ends is true if the trip only ends a transaction or leaves a savepoint. idle is true if that
+	// transaction has done nothing and is not aborted: its lock was refused.
 	ends, idle bool
-	labelled   bool // it is decided which fault it meets
+	labelled   bool // its fault is decided
 	fault      Fault
 	decision   chan *faultproxy.Armed
-	armed      *faultproxy.Armed // once it is let go, and from the start where it is a late request
-	caller     int               // whose late request it is
-	// blocked is true where the server has said that the trip waits for another of the callers, by then.
+	armed      *faultproxy.Armed // set at its release, for a late request from the start
+	caller     int               // the caller of a late request
+	// blocked is true if the server said that the trip waits for another caller.
 	blocked, deadlocked bool
 }
 
-// share is what a trip has in common with those of other callers. Two trips can be swapped if one of them
-// is private, or if both are looks.
+// share is the relation of a trip to other callers' trips. Two trips can be swapped if one is
+// private or if both are looks.
 type share int
 
 const (
-	// private: it touches nothing that others use. To these belong the effect, which writes a row of its own;
-	// BEGIN and SAVEPOINT; and the end of a transaction that holds no lock and has written nothing.
+	// private: it touches nothing shared. Private are the effect, which writes a new row; BEGIN and
+	// SAVEPOINT; and the end of a transaction without a lock and without a write.
 	private share = iota
-	// look: it reads, and leaves neither a lock nor a row behind when it is answered.
+	// look: it reads, and leaves neither a lock nor a row.
 	look
-	// change: it takes or frees a lock, writes, or ends a transaction that has done one of these.
+	// change: it takes or frees a lock, writes, or ends a transaction that did so.
 	change
 )
 
@@ -63,7 +63,7 @@ var (
 	locking = regexp.MustCompile(`(?i)\badvisory|_advisory_`)
 )
 
-// shareOf says what the statements of a trip share. ends is true where they do nothing but end a transaction.
+// shareOf returns the share of a trip's statements. ends is true if they only end a transaction.
 func shareOf(statements []string, shares func(string) bool) (s share, ends bool) {
 	touches, changes := false, false
 	ends = true

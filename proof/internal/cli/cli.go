@@ -38,7 +38,7 @@ func Run(ctx context.Context, args []string, out, errs io.Writer, commands ...*c
 	if err == nil {
 		return exit.OK
 	}
-	if !started { // what cobra itself refuses is the command line
+	if !started { // cobra itself refused the command line
 		err = &exit.UsageError{Err: err}
 	}
 	return exit.Report(ctx, errs, cmd.CommandPath(), err)

@@ -24,19 +24,19 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
-// Of the recorded writes one of each tool is delivered again and again, as another session's,
-// to two workers that are scraped. Each round is a minute of the series that promtool is
-// given, and one tool's deliveries are repeated as a storm would. Repeats of the other tools
-// stay below a twentieth, and a fifth of all calls loses the answer to its COMMIT.
+// One recorded write of each tool is delivered again and again, as another session's, to two
+// workers that are scraped. Each round is a minute of promtool's series. One tool's deliveries are
+// repeated as in a storm. Repeats of the other tools stay below a twentieth. A fifth of all calls
+// loses the answer to its COMMIT.
 const (
 	minutes    = 37
 	stormSince = 4
 	perMinute  = 2  // calls of a tool: an alert takes 20 in a quarter of an hour
-	usual      = 26 // one in so many calls is repeated without a storm
+	usual      = 26 // without a storm one call in so many is repeated
 )
 
-// TestAlertOfTheStormedTool requires of what workers export that the alert on the duplicate
-// rate fires for the tool that is stormed, and nothing else does.
+// TestAlertOfTheStormedTool requires that the alert on the duplicate rate fires for the stormed
+// tool and for nothing else.
 func TestAlertOfTheStormedTool(t *testing.T) {
 	t.Parallel()
 	rec, err := recording.Open(smallDir)
@@ -102,7 +102,7 @@ func TestAlertOfTheStormedTool(t *testing.T) {
 	require.Greater(t, recovered, len(tools)*perMinute*minutes/10)
 
 	test, err := json.Marshal(ruleTest(t, series, []expected{
-		{"16m", ""}, // it is pending
+		{"16m", ""}, // pending
 		{fmt.Sprintf("%dm", minutes-1), fmt.Sprintf(`ALERTS{alertname="DedupDuplicateRateHigh",alertstate="firing",gen_ai_tool_name=%q,job="replay",severity="warning"}`, stormed)},
 	}))
 	require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestAlertOfTheStormedTool(t *testing.T) {
 	promtool.Run(t, dir, "test", "rules", "storm.test.yml")
 }
 
-// sample appends what a page has of counters and gauges to their series.
+// sample appends a page's counters and gauges to their series.
 func sample(t *testing.T, series map[string][]string, minute int, page []byte, labels string) {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
@@ -124,7 +124,7 @@ func sample(t *testing.T, series map[string][]string, minute int, page []byte, l
 				full += fmt.Sprintf(",%s=%q", pair.GetName(), pair.GetValue())
 			}
 			full = name + "{" + full + "}"
-			for len(series[full]) < minute { // it was not there yet
+			for len(series[full]) < minute { // the series begins later
 				series[full] = append(series[full], "_")
 			}
 			switch {
@@ -137,10 +137,10 @@ func sample(t *testing.T, series map[string][]string, minute int, page []byte, l
 	}
 }
 
-// expected is which series of alerts fires at a time, empty for none.
+// expected is the alert series that fires at a time, or empty.
 type expected struct{ at, fires string }
 
-// ruleTest is a file for `promtool test rules`.
+// ruleTest is a file of `promtool test rules`.
 func ruleTest(t *testing.T, series map[string][]string, all []expected) any {
 	t.Helper()
 	rules, err := filepath.Abs("../../../deploy/prometheus/dedup.rules.yml")

@@ -11,7 +11,7 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
-// TestCitusReplay plays on a cluster what TestReplayThrough plays on a server.
+// TestCitusReplay does on a cluster the same as TestReplayThrough on a server.
 func TestCitusReplay(t *testing.T) {
 	t.Parallel()
 	if missing := citusdb.Missing(); missing != "" {

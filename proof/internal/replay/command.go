@@ -17,7 +17,7 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
-// workerName is how the driver starts its own program as a worker.
+// workerName is the hidden command with which the driver starts workers.
 const workerName = "replay-worker"
 
 const long = `Replay recorded sessions of agents on a real Postgres as an unreliable world would
@@ -59,7 +59,8 @@ command line that cannot be carried out; 130 after Ctrl-C.`
 // flags is the command line.
 type flags struct {
 	recording, faults, html, databaseURL string
-	// task is what all workers are told alike: the way, who pays, metrics, attempts.
+	// task is the part of the workers' task that all share: the way, the payment, metrics,
+	// attempts.
 	task worker.Task
 
 	citus, naive, compare, json, verbose bool
@@ -100,8 +101,7 @@ func Command() *cobra.Command {
 	return cmd
 }
 
-// settle checks the command line and fills in what it leaves open, before
-// anything is started.
+// settle checks the command line and fills in defaults before anything is started.
 func (f *flags) settle() (err error) {
 	if f.kinds, err = parseKinds(f.faults); err != nil {
 		return exit.Usage("--faults: %w", err)
@@ -157,6 +157,6 @@ func known[T ~string](what string, value T, all []T) error {
 	return fmt.Errorf("unknown %s %q; known are %s", what, value, names(all))
 }
 
-// WorkerCommand returns the hidden command that the driver runs its own program
-// with. It must be a command of the root, under its own name.
+// WorkerCommand returns the hidden command of the workers. It must be a command of the root, under
+// its own name.
 func WorkerCommand() *cobra.Command { return lab.WorkerCommand(workerName, worker.Open) }

@@ -38,7 +38,7 @@ func TestDisagreements(t *testing.T) {
 	seen := byTool{"pay": {Calls: 3, Replayed: 2}, "book": {Calls: 1}}
 	for name, tt := range map[string]struct {
 		exported     byTool
-		all, notLost int // that disagree, and where some may be lost
+		all, notLost int // tools that disagree, and that disagree if some counts may be lost
 	}{
 		"Equal":  {byTool{"pay": {Calls: 3, Replayed: 2}, "book": {Calls: 1}}, 0, 0},
 		"Fewer":  {byTool{"pay": {Calls: 3, Replayed: 1}}, 2, 0},

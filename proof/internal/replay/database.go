@@ -20,13 +20,14 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
 )
 
-// databasePrefix begins the name of every database that a replay makes.
+// databasePrefix begins the names of a replay's databases.
 const databasePrefix = "dedup_replay_"
 
-// stopWait bounds stopping a server and dropping a database.
+// stopWait bounds the stop of a server and the drop of a database.
 const stopWait = 20 * time.Second
 
-// openServer takes the server of the command line, or finds or starts one. A cluster has no URL of its own.
+// openServer takes the server of the command line, or finds or starts one. A cluster has no single
+// URL.
 func openServer(ctx context.Context, f *flags) (*pgserver.Server, error) {
 	if f.citus {
 		nodes := citusdb.URLs()
@@ -37,7 +38,7 @@ func openServer(ctx context.Context, f *flags) (*pgserver.Server, error) {
 		return &pgserver.Server{Source: fmt.Sprintf("%s, a coordinator and %d workers", version, len(nodes)-1)}, nil
 	}
 	if f.databaseURL == "" {
-		// With the server's own settings: what is shown must be what holds.
+		// The server keeps its own settings: the replay must hold with them.
 		return pgserver.Start(ctx, &pgserver.Options{Durable: true})
 	}
 	u, err := url.Parse(f.databaseURL)
@@ -75,19 +76,20 @@ func createEmpty(ctx context.Context, s *pgserver.Server) (*database, error) {
 // database is the database of one arm.
 type database struct {
 	name string
-	// urls are those of the database on each node; one where there is no cluster.
+	// urls are the URLs of the database on each node, one without a cluster.
 	urls []string
-	// between are the proxies through which the nodes of a cluster reach each other.
+	// between are the proxies between the nodes of a cluster.
 	between []*faultproxy.Proxy
-	// schemas says that each domain has a schema of its own, of its name, which is distributed.
+	// schemas is true if each domain has its own distributed schema, with the domain's name.
 	schemas bool
 
-	nodes   []*pgxpool.Pool          // the driver's own ways in to each node, without a proxy
-	domains map[string]*pgxpool.Pool // those to the tables of each domain
+	nodes   []*pgxpool.Pool          // the driver's pools of each node, without a proxy
+	domains map[string]*pgxpool.Pool // the driver's pools of each domain's tables
 	remove  func(context.Context) error
 }
 
-// createDatabase makes a database with the migrations and the ledger of rec. It is dropped by drop, or at once where something fails.
+// createDatabase makes a database with the migrations and the ledger of rec. It drops the database
+// if a step fails.
 func createDatabase(ctx context.Context, s *pgserver.Server, rec *recording.Recording) (*database, error) {
 	db, err := createEmpty(ctx, s)
 	if err != nil {
@@ -136,7 +138,7 @@ func (db *database) fill(ctx context.Context, rec *recording.Recording) error {
 	return nil
 }
 
-// furnish makes all tables where a pool leads, with the data of rec.
+// furnish makes all tables in a pool's schema, with the data of rec.
 func furnish(ctx context.Context, pool *pgxpool.Pool, rec *recording.Recording) error {
 	if err := scratchdb.Migrate(ctx, pool.Config().ConnConfig); err != nil {
 		return err
@@ -144,8 +146,7 @@ func furnish(ctx context.Context, pool *pgxpool.Pool, rec *recording.Recording) 
 	return ledger.Create(ctx, pool, rec)
 }
 
-// drop drops the database, together with any connections to it. It goes on
-// after ctx has ended.
+// drop drops the database and closes its connections, even after ctx has ended.
 func (db *database) drop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
@@ -153,12 +154,12 @@ func (db *database) drop(ctx context.Context) error {
 		pool.Close()
 	}
 	for _, pool := range db.domains {
-		pool.Close() // again, where there is one for all
+		pool.Close() // a second Close, if one pool serves all
 	}
 	return db.remove(ctx)
 }
 
-// hasRecord reports whether a call of a domain has a record of its own.
+// hasRecord reports whether a call of a domain has its own record.
 func (db *database) hasRecord(ctx context.Context, domain, scope, tool, key string) (found bool, err error) {
 	err = db.domains[domain].QueryRow(ctx, `
 		SELECT EXISTS (
@@ -170,7 +171,7 @@ func (db *database) hasRecord(ctx context.Context, domain, scope, tool, key stri
 	return found, nil
 }
 
-// countRecords returns the number of records, of all domains.
+// countRecords returns the number of records in all domains.
 func (db *database) countRecords(ctx context.Context) (all int, err error) {
 	for _, pool := range db.domains {
 		var count int
@@ -179,15 +180,14 @@ func (db *database) countRecords(ctx context.Context) (all int, err error) {
 		}
 		all += count
 		if !db.schemas {
-			break // all domains have one table
+			break // all domains share one table
 		}
 	}
 	return all, nil
 }
 
-// terminate ends the backend of the application name that is inside a
-// transaction and waits for its client, the latest to do so where there are
-// several. It reports false where there is none on any node.
+// terminate ends a backend of the application name that is inside a transaction and waits for its
+// client. Of several it ends the latest waiter. It returns false if no node has one.
 func (db *database) terminate(ctx context.Context, applicationName string) (done bool, err error) {
 	for _, node := range db.nodes {
 		err := node.QueryRow(ctx, `

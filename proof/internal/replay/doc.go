@@ -1,20 +1,19 @@
-// Package replay is the command `proof replay`: it replays recorded sessions of agents on a real
-// Postgres as an unreliable world would deliver them, and checks every answer and every effect
-// against the recording.
+// Package replay is the command `proof replay`. It replays recorded sessions of agents on a real
+// Postgres with an unreliable network, and checks every answer and every effect against the
+// recording.
 //
-// The driver is this process. It starts eight worker processes, each with a
-// fault-injecting proxy between it and the server, and delivers each write as
-// its plan says: several times, to several processes at once, while connections
-// are cut, backends terminated and processes killed. An orchestrator's rules
-// hold: what was not answered is delivered again.
+// The driver is this process. It starts eight worker processes, each with a fault-injecting proxy
+// before the server. It delivers each write by its plan: several times and to several processes at
+// once, while connections are cut, backends terminated and processes killed. As an orchestrator
+// does, it delivers again after a missing answer.
 //
-// On a Citus cluster each domain is a tenant in a distributed schema of its own, the workers
-// connect to all nodes, and connections between nodes are cut too.
+// On a Citus cluster each domain is a tenant with its own distributed schema. The workers connect
+// to all nodes, and connections between nodes are cut too.
 //
 // A delivery reaches the tools of a worker through the registry in its process, or
 // through its HTTP or MCP routes, over a connection that may be cut.
 //
-// Package worker is that process, package ledger its tools, and package payment what they have
+// Package worker is that process, package ledger has its tools, and package payment their effects
 // outside of the database:
 //
 //	command, run          the command line, and what it carries out

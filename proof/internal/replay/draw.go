@@ -11,9 +11,8 @@ import (
 const (
 	maxRounds = 5
 
-	// A write commits once, so the first round holds what needs a COMMIT: up
-	// to two faults that leave nothing behind and then one that leaves the
-	// write done.
+	// A write commits once. The first round therefore has the faults that need a COMMIT: up to two
+	// that leave nothing behind and then one that leaves the write done.
 	committedShare = 0.8
 
 	// Later rounds are answered from the record.
@@ -26,7 +25,7 @@ const (
 	betweenNodesShare = 0.6
 )
 
-// choice is one of several, drawn as often as its weight says.
+// choice is one of several. Its weight is its frequency.
 type choice[T any] struct {
 	weight int
 	value  T
@@ -49,13 +48,13 @@ func pick[T any](rng *rand.Rand, choices []choice[T]) (value T, ok bool) {
 	panic("unreachable")
 }
 
-// option is a kind of fault, and how it may come.
+// option is a kind of fault and its variants.
 type option struct {
 	kind faultKind
 	hows []choice[how]
 }
 
-// undone leave nothing behind, and done leave the write done.
+// undone are faults that leave nothing behind, and done faults that leave the write done.
 var (
 	undone = []choice[option]{
 		{4, option{cutBeforeCommit, nil}},
@@ -69,14 +68,15 @@ var (
 	}
 )
 
-// These are how an answer is lost, the connection to a worker cut, and one between nodes.
+// These are the variants of a lost answer, of a cut connection to a worker, and of a cut connection
+// between nodes.
 var (
 	losses   = []choice[how]{{1, reset}, {1, closed}, {1, cut}}
 	cuts     = []choice[how]{{1, requestSent}, {1, answerLost}, {1, answerBroken}}
 	nodeCuts = []choice[how]{{2, commitUnsent}, {1, reset}, {1, closed}, {1, cut}}
 )
 
-// draw returns the plan of the write that ref names.
+// draw returns the plan of the write ref.
 func draw(seed uint64, ref string, refused bool, set kindSet) writePlan {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(ref))
@@ -92,7 +92,7 @@ func draw(seed uint64, ref string, refused bool, set kindSet) writePlan {
 		}
 	}
 	last := d.rng.IntN(workerCount)
-	for i := range rounds { // after all else, so that the rest of a plan does not depend on it
+	for i := range rounds { // drawn last, so that the rest of a plan does not depend on it
 		rounds[i].faults = append(rounds[i].faults, d.perhaps(cutConnection, cutConnectionShare, cuts)...)
 	}
 	rounds[0].faults = append(rounds[0].faults, d.perhaps(betweenNodes, betweenNodesShare, nodeCuts)...)
@@ -129,7 +129,7 @@ func (d *drawer) first() (faults []fault) {
 	return faults
 }
 
-// one draws a fault of a kind that may be used.
+// one draws a fault of an allowed kind.
 func (d *drawer) one(of []choice[option]) []fault {
 	o, ok := pick(d.rng, slices.DeleteFunc(slices.Clone(of), func(c choice[option]) bool { return !d.set[c.value.kind] }))
 	if !ok {
@@ -138,7 +138,7 @@ func (d *drawer) one(of []choice[option]) []fault {
 	return []fault{{o.kind, d.how(o.hows)}}
 }
 
-// perhaps draws whether there is a fault of a kind.
+// perhaps draws a fault of a kind, or none.
 func (d *drawer) perhaps(kind faultKind, share float64, hows []choice[how]) []fault {
 	if !d.set[kind] || d.rng.Float64() >= share {
 		return nil
@@ -146,7 +146,7 @@ func (d *drawer) perhaps(kind faultKind, share float64, hows []choice[how]) []fa
 	return []fault{{kind, d.how(hows)}}
 }
 
-// how draws how a fault comes. A refused write has no statement at the end of its effect to aim at.
+// how draws a fault's variant. A refused write has no statement at the end of its effect.
 func (d *drawer) how(hows []choice[how]) how {
 	h, _ := pick(d.rng, slices.DeleteFunc(slices.Clone(hows), func(c choice[how]) bool { return d.refused && c.value == effectEnds }))
 	return h

@@ -30,8 +30,7 @@ func TestDrawIsRepeatable(t *testing.T) {
 	require.Greater(t, other, 190, "another seed is another plan")
 }
 
-// TestDrawIsFrozen lets a change of the plans be noticed: a seed in an issue
-// must mean the same next year.
+// TestDrawIsFrozen notices a change of the plans: a seed in an issue must mean the same next year.
 func TestDrawIsFrozen(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, writePlan{
@@ -51,8 +50,8 @@ func TestDrawIsFrozen(t *testing.T) {
 	}, draw(1, "session/8/call", false, without(everything(t), betweenNodes)))
 }
 
-// TestCutsAddToAPlan shows that all else of a plan is the same with cuts and
-// without, whether they are between client and worker or between nodes.
+// TestCutsAddToAPlan shows that the rest of a plan does not depend on cuts, whether between client
+// and worker or between nodes.
 func TestCutsAddToAPlan(t *testing.T) {
 	t.Parallel()
 	set := everything(t)
@@ -65,7 +64,7 @@ func TestCutsAddToAPlan(t *testing.T) {
 	}
 }
 
-// requireAdded requires that a plan is another one with further faults.
+// requireAdded requires that a plan is another plan with additional faults.
 func requireAdded(t *testing.T, less, more writePlan) {
 	t.Helper()
 	require.Equal(t, less.last, more.last)

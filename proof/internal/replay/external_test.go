@@ -14,8 +14,8 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 )
 
-// TestReplayExternal has the writes act outside of the database. What is parked, and
-// that it may be, depends on the kind of provider.
+// TestReplayExternal runs the writes as effects outside of the database. The kind of provider
+// decides which calls may be parked.
 func TestReplayExternal(t *testing.T) {
 	t.Parallel()
 	testReplayExternal(t, payment.LookUp)

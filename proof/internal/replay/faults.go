@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// settleWait bounds how long a fault may take to be over once its round is.
+	// settleWait bounds the time that a fault needs to be over after its round.
 	settleWait = 20 * time.Second
-	// cutBehind is how long after a request the connection of a requestSent is cut.
+	// cutBehind is the time between a request and the cut of a requestSent.
 	cutBehind = 2 * time.Millisecond
 )
 
@@ -27,24 +27,24 @@ const (
 type ambush struct {
 	faults []*armedFault
 	watch  errgroup.Group
-	over   chan struct{} // closed when the deliveries have been answered
+	over   chan struct{} // closed after the last answer
 }
 
-// armedFault is one planned fault. It is armed at every worker of the round, and hits one unit, or one delivery,
-// whichever comes first.
+// armedFault is one planned fault. It is armed at every worker of the round and hits the first
+// matching unit or delivery.
 type armedFault struct {
 	fault
 	armed, sensors []*faultproxy.Armed
-	// applied counts what is not counted by the proxies.
+	// applied counts hits that the proxies do not count.
 	applied atomic.Int32
 
 	mu    sync.Mutex
 	taken bool
-	at    int // the worker, once taken
+	at    int // the worker that was hit
 	conn  int // its connection's number at its proxy
 }
 
-// lay makes the faults of a planned round ready. They must be ended by end.
+// lay arms the faults of a planned round. The caller must call end.
 func (p *play) lay(ctx context.Context, planned round) *ambush {
 	a := &ambush{over: make(chan struct{})}
 	for _, planned := range planned.faults {
@@ -68,16 +68,16 @@ func (p *play) lay(ctx context.Context, planned round) *ambush {
 	return a
 }
 
-// ambushAt arms a fault at a worker, and watches it where the driver has to act when it hits.
+// ambushAt arms a fault at a worker. It watches the faults at whose hit the driver acts.
 func (p *play) ambushAt(ctx context.Context, a *ambush, f *armedFault, at int) {
 	place := p.places[at]
 	armed := f.arm(place.proxy, at)
 	var act func() error
 	switch f.kind {
 	case terminate:
-		// The worker learns of it by the server's last message, as after an administrator's command. Where the
-		// backend has gone by itself, nothing is counted. Where it was another one of the worker's, the unit is
-		// held until the deliveries have been answered.
+		// The server's last message tells the worker, as after an administrator's command. If the
+		// backend has already ended, nothing is counted. If another backend of the worker was
+		// ended, the unit is held until the deliveries are answered.
 		act = func() error {
 			done, err := p.db.terminate(ctx, place.task.Name)
 			if err != nil || !done {
@@ -94,7 +94,7 @@ func (p *play) ambushAt(ctx context.Context, a *ambush, f *armedFault, at int) {
 			return nil
 		}
 	case kill:
-		// What happens to the held unit then is what a network might do with it.
+		// A network may then do the same with the held unit.
 		act = func() error {
 			if place.seat.Kill() {
 				f.applied.Add(1)
@@ -105,7 +105,8 @@ func (p *play) ambushAt(ctx context.Context, a *ambush, f *armedFault, at int) {
 			return nil
 		}
 	case delayedCommit:
-		// The COMMIT of a client that has left goes on once a retry runs, which a fault without effect meets.
+		// After the client has left, its COMMIT is released when a retry runs. A fault without
+		// effect detects that retry.
 		sensor := place.proxy.Arm(faultproxy.Fault{Kind: faultproxy.Hold, Where: f.retry(at)})
 		sensor.Release()
 		f.sensors = append(f.sensors, sensor)
@@ -136,7 +137,7 @@ func (f *armedFault) arm(proxy *faultproxy.Proxy, at int) *faultproxy.Armed {
 	return armed
 }
 
-// wireKind is what the proxy does to the unit that is hit. Hold is for terminate and kill.
+// wireKind is the proxy's fault for the unit. terminate and kill use Hold.
 func (f fault) wireKind() faultproxy.Kind {
 	switch {
 	case f.kind == delayedCommit:
@@ -156,7 +157,7 @@ func (f fault) wireKind() faultproxy.Kind {
 	}
 }
 
-// aims reports whether a unit is one that the fault is for.
+// aims reports whether the fault may hit a unit.
 func (f fault) aims(u faultproxy.Unit) bool {
 	switch {
 	case f.kind == lostReply:
@@ -170,18 +171,18 @@ func (f fault) aims(u faultproxy.Unit) bool {
 	}
 }
 
-// opens reports whether a unit opens a transaction: the first round trip of a
-// delivery. With dedup the look-up of the record travels in it.
+// opens reports whether a unit opens a transaction. It is the first round trip of a delivery, and
+// with dedup it carries the look-up of the record.
 func opens(u faultproxy.Unit) bool {
 	return len(u.Executes) > 0 && strings.HasPrefix(strings.ToLower(u.Executes[0]), "begin")
 }
 
-// where is the faultproxy.Fault.Where for the proxy of a worker, or of a node.
+// where returns the faultproxy.Fault.Where of a worker's or a node's proxy.
 func (f *armedFault) where(at int) func(faultproxy.Unit) bool {
 	return func(u faultproxy.Unit) bool { return f.aims(u) && f.take(at, u.Conn) }
 }
 
-// take reports whether the caller is the first to be hit.
+// take reports whether the caller's unit is the first hit.
 func (f *armedFault) take(at, conn int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -192,7 +193,7 @@ func (f *armedFault) take(at, conn int) bool {
 	return true
 }
 
-// retry picks units of the worker that was hit, on another connection.
+// retry picks units of the same worker on another connection.
 func (f *armedFault) retry(at int) func(faultproxy.Unit) bool {
 	return func(u faultproxy.Unit) bool {
 		f.mu.Lock()
@@ -201,7 +202,7 @@ func (f *armedFault) retry(at int) func(faultproxy.Unit) bool {
 	}
 }
 
-// cutNext is what befalls the next delivery to a worker.
+// cutNext plans the fault of the next delivery to a worker.
 func (f *armedFault) cutNext() *lab.HTTPMishap {
 	if !f.take(0, 0) {
 		return nil
@@ -216,8 +217,7 @@ func (f *armedFault) cutNext() *lab.HTTPMishap {
 	return m
 }
 
-// await waits for a signal, and reports false when the round or ctx ended
-// without it.
+// await waits for a signal. It returns false if the round or ctx ended first.
 func (a *ambush) await(ctx context.Context, signal <-chan struct{}) bool {
 	select {
 	case <-signal:
@@ -226,15 +226,15 @@ func (a *ambush) await(ctx context.Context, signal <-chan struct{}) bool {
 	case <-ctx.Done():
 	}
 	select {
-	case <-signal: // it came with the end
+	case <-signal: // both came together
 		return true
 	default:
 		return false
 	}
 }
 
-// end disarms what has found no target, waits until everything that was hit is
-// over in the database, and returns how many faults of each kind were applied.
+// end disarms the faults without a hit, waits until the others are over in the database, and
+// returns the number of applied faults of each kind.
 func (a *ambush) end(ctx context.Context) (map[faultKind]int, error) {
 	for _, f := range a.faults {
 		f.take(-1, -1)
@@ -260,7 +260,7 @@ func (a *ambush) end(ctx context.Context) (map[faultKind]int, error) {
 	return applied, err
 }
 
-// settle releases everything and returns how often the fault was applied.
+// settle releases everything and returns the number of hits.
 func (f *armedFault) settle(ctx context.Context) (count int, err error) {
 	for _, armed := range f.armed {
 		armed.Release()

@@ -61,7 +61,7 @@ func TestAims(t *testing.T) {
 	}
 }
 
-// TestFaultHitsOnce arms one fault at eight workers that all offer a unit at once.
+// TestFaultHitsOnce arms one fault at eight workers. All offer a unit at once.
 func TestFaultHitsOnce(t *testing.T) {
 	t.Parallel()
 	a := &armedFault{fault: fault{cutBeforeCommit, ""}}

@@ -31,7 +31,7 @@ func (s *session) check(ctx context.Context) error {
 	return nil
 }
 
-// audit compares the ledger of the session with its writes: one entry for each that succeeded, and
+// audit compares the ledger of the session with its writes: one entry for each successful write and
 // none for a refused one. An answer is wrong if it names another entry than the write's first.
 func (s *session) audit(entries map[string][]int64) {
 	r := &s.result
@@ -59,8 +59,8 @@ func (s *session) audit(entries map[string][]int64) {
 	}
 }
 
-// checkRepeat counts a write that repeats an earlier one on purpose, and whether it ran: with dedup
-// it has a record of its own.
+// checkRepeat counts an intended repeat of an earlier write, and whether it ran: with dedup it has
+// its own record.
 func (s *session) checkRepeat(ctx context.Context, w *written) error {
 	if !w.repeated {
 		return nil
@@ -82,8 +82,7 @@ func (s *session) checkRepeat(ctx context.Context, w *written) error {
 	return nil
 }
 
-// checkComplete makes a failure of a reading that is empty: zeros that were read
-// from nothing are no result.
+// checkComplete makes an empty reading a failure: a zero that was read from nothing is no result.
 func checkComplete(rec *recording.Recording, r *result) error {
 	want := rec.Counts()
 	successes := want.Writes - want.WriteErrors

@@ -42,7 +42,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestCheckComplete shows that a reading that is empty is a failure.
+// TestCheckComplete shows that an empty reading is a failure.
 func TestCheckComplete(t *testing.T) {
 	t.Parallel()
 	rec, err := recording.Small()

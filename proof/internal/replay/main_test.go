@@ -12,8 +12,8 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/cli"
 )
 
-// TestMain lets the test program be what the driver starts as its workers, and
-// the whole command for tests that need a process of its own.
+// TestMain also runs the workers of the driver, and the whole command for tests that need a
+// process.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == "replay" || os.Args[1] == "replay-worker") {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -31,14 +31,13 @@ func program(ctx context.Context, args []string, out, errs io.Writer) int {
 	return cli.Run(ctx, args, out, errs, Command(), WorkerCommand())
 }
 
-// outcome is what a run of the command came to.
+// outcome is the result of a run of the command.
 type outcome struct {
 	code        int
 	out, stderr string
 }
 
-// execute runs the command in this process, with worker processes of the test
-// program.
+// execute runs the command in this process. Its workers are processes of the test program.
 func execute(ctx context.Context, args ...string) outcome {
 	var out, stderr bytes.Buffer
 	code := program(ctx, append([]string{"replay"}, args...), &out, &stderr)

@@ -14,24 +14,23 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
-// counts counts the calls of a tool: as the driver saw them in the workers' answers, or as the workers export
-// them to Prometheus.
+// counts counts the calls of a tool, by the workers' answers to the driver or by their Prometheus
+// pages.
 type counts struct {
-	// Calls are those that were answered or failed, Replayed those of them that another
-	// call's record answered, Recovered those that their own did, and Unknown those that may
-	// have had an effect.
+	// Calls were answered or failed. Of these, another call's record answered Replayed, the call's
+	// own record answered Recovered, and Unknown may have had an effect.
 	Calls     int `json:"calls"`
 	Replayed  int `json:"replayed"`
 	Recovered int `json:"recovered"`
 	Unknown   int `json:"unknown"`
-	// Waits counts how often calls waited for a twin.
+	// Waits counts the waits of calls for a twin.
 	Waits int `json:"waits"`
 }
 
-// duplicateRate is the part of the calls that were replayed.
+// duplicateRate is the replayed share of the calls.
 func (c counts) duplicateRate() float64 { return float64(c.Replayed) / float64(max(c.Calls, 1)) }
 
-// countsOf is what an answer says of the calls of a tool.
+// countsOf returns the counts of an answer.
 func countsOf(answer worker.Answer) counts {
 	one := counts{Calls: 1, Waits: int(answer.Waits)}
 	switch {
@@ -45,7 +44,7 @@ func countsOf(answer worker.Answer) counts {
 	return one
 }
 
-// byTool are the counts by tool.
+// byTool has the counts by tool.
 type byTool map[string]counts
 
 func (b byTool) add(tool string, more counts) {
@@ -58,7 +57,7 @@ func (b byTool) add(tool string, more counts) {
 	b[tool] = c
 }
 
-// sum is that of all tools.
+// sum adds the counts of all tools.
 func (b byTool) sum() counts {
 	all := byTool{}
 	for _, c := range b {
@@ -67,7 +66,7 @@ func (b byTool) sum() counts {
 	return all[""]
 }
 
-// addPage adds what a page for Prometheus says.
+// addPage adds the counts of a Prometheus page.
 func (b byTool) addPage(page []byte) error {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(page))
@@ -102,8 +101,8 @@ func label(m *dto.Metric, name string) string {
 	return ""
 }
 
-// disagreements are the tools whose exported counts are not those that were seen. Where some
-// were lost with a process, fewer are right, and more are not.
+// disagreements are the tools whose exported counts differ from the counts by answers. If a killed
+// process lost some, only higher counts disagree.
 func disagreements(seen, exported byTool, lost bool) (all []string) {
 	both := maps.Clone(seen)
 	maps.Copy(both, exported)
@@ -117,7 +116,7 @@ func disagreements(seen, exported byTool, lost bool) (all []string) {
 	return all
 }
 
-// compareMetrics compares what the workers export with what they have answered.
+// compareMetrics compares the workers' exported counts with their answers.
 func (p *play) compareMetrics(ctx context.Context) (*metricsResult, error) {
 	exported := byTool{}
 	for _, place := range p.places {

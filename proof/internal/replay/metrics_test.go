@@ -9,9 +9,9 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// TestReplayMetrics requires of what the workers export through OpenTelemetry to Prometheus
-// that it is what they have answered: all of it where no process is killed, and else no more.
-// The driver knows of replays, recoveries and unknown outcomes by results and errors.
+// TestReplayMetrics compares the workers' counts in Prometheus with their answers. They are equal
+// if no process is killed, and otherwise not higher. The driver counts replays, recoveries and
+// unknown outcomes by results and errors.
 func TestReplayMetrics(t *testing.T) {
 	t.Parallel()
 	testReplayMetrics(t, withoutKills, "1")
@@ -33,7 +33,7 @@ func TestLongReplayMetrics(t *testing.T) {
 
 const withoutKills = "lost-answer,cut-before-commit,terminate,delayed-commit,lost-reply,twins2,twins8"
 
-// testReplayMetrics: with one attempt callers learn of what is unknown.
+// testReplayMetrics: with one attempt, callers get the unknown outcomes.
 func testReplayMetrics(t *testing.T, faults, attempts string) {
 	t.Helper()
 	kills, unknown := faults == "all", attempts == "1"

@@ -12,10 +12,10 @@ import (
 //go:embed page.html.tmpl
 var pageText string
 
-// errNoNaive is returned by writePage for a result of one arm.
+// errNoNaive is the error of writePage for a result with one arm.
 var errNoNaive = errors.New("the page compares two arms, and there is one")
 
-// faultWords says what each kind of fault is, for readers of the page.
+// faultWords describes each kind of fault for readers of the page.
 var faultWords = map[faultKind]string{
 	lostAnswer:      "The server executes COMMIT; its answer never arrives.",
 	cutBeforeCommit: "The connection breaks before COMMIT reaches the server.",
@@ -27,14 +27,14 @@ var faultWords = map[faultKind]string{
 	betweenNodes:    "The connection between two nodes of a cluster is cut before a COMMIT, or in its answer.",
 }
 
-// bars is a row of a chart: a figure of both arms, and the width of its bars in percent of the longest one.
+// bars is a row of a chart: a figure of both arms, and its bars in percent of the longest bar.
 type bars struct {
 	Label, Words           string
 	Naive, Dedup           int
 	NaiveWidth, DedupWidth int
 }
 
-// leastBar is the width of what is not zero, so that one of thousands is seen.
+// leastBar is the width of a small figure that is not zero.
 const leastBar = 1
 
 // chart scales rows to the longest bar.
@@ -55,15 +55,15 @@ func chart(rows []bars) []bars {
 	return rows
 }
 
-// writePage writes a page that compares the two arms of a result. It needs nothing
-// but itself: no network, no scripts.
+// writePage writes a page that compares the two arms of a result. The page needs no network and has
+// no script.
 func writePage(out io.Writer, r *result) error {
 	if r.Naive == nil {
 		return errNoNaive
 	}
 	parsed, err := template.New("page").Funcs(template.FuncMap{
 		"thousands": thousands,
-		"base":      filepath.Base, // whose machine it was is nobody's business
+		"base":      filepath.Base, // the folder may name a person
 	}).Parse(pageText)
 	if err != nil {
 		return fmt.Errorf("reading the page's template: %w", err)

@@ -11,13 +11,13 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 )
 
-// paying is the driver's part in the calls that pay outside of the database: the provider,
-// the person who resolves what is parked, and the comparison of calls, records and book.
+// paying is the driver's part in calls that pay outside of the database. It has the provider,
+// resolves parked calls, and compares calls, records and the provider's book.
 type paying struct {
 	provider *payment.Provider
-	tools    *external.Tools // without any tool: the workers carry verdicts out
+	tools    *external.Tools // without tools: the workers carry verdicts out
 
-	mu       sync.Mutex // of resolve
+	mu       sync.Mutex // for resolve
 	external externalResult
 }
 
@@ -56,7 +56,7 @@ func (p *play) killNamed(worker string) {
 	}
 }
 
-// operation is where the operation of a write stands.
+// operation is the operation of a write.
 func (p *paying) operation(ctx context.Context, w *written) (external.Operation, error) {
 	key, err := keyOf(w.call)
 	if err != nil {
@@ -66,8 +66,8 @@ func (p *paying) operation(ctx context.Context, w *written) (external.Operation,
 	return status.Operation, err
 }
 
-// resolve resolves a parked write by the provider's book. All twins that are parked come here, and one of them finds
-// it so.
+// resolve resolves a parked write by the provider's book. Every parked twin calls it, and the
+// others find it resolved.
 func (p *paying) resolve(ctx context.Context, s *session, w *written) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +85,7 @@ func (p *paying) resolve(ctx context.Context, s *session, w *written) error {
 		verdict = external.Happened(payment.Out{ID: ids[0], Text: text}, "the provider's book has it")
 	}
 	if err := p.tools.Resolve(ctx, op, verdict); errors.Is(err, dedup.ErrInFlight) {
-		return nil // a look has found it meanwhile
+		return nil // a look-up has found it meanwhile
 	} else if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (p *paying) resolve(ctx context.Context, s *session, w *written) error {
 	if len(ids) > 0 {
 		p.external.Happened++
 	}
-	// A look sees all that the book has, as effects are late only where they settle.
+	// A look-up sees the whole book: effects are only late if they settle.
 	if s.task.Pays.AlwaysKnows() || s.task.Pays == payment.LookUp && len(ids) > 0 {
 		p.external.Known++
 		s.say("%s: %s is parked, and it could be known: %s", w.ref, w.call.Tool, op.Note)
@@ -102,7 +102,7 @@ func (p *paying) resolve(ctx context.Context, s *session, w *written) error {
 	return nil
 }
 
-// check compares a write that is answered with its record and the provider's book.
+// check compares an answered write with its record and the provider's book.
 func (p *paying) check(ctx context.Context, s *session, w *written) error {
 	op, err := p.operation(ctx, w)
 	if err != nil {

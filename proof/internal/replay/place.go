@@ -14,12 +14,11 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
-// closeWait is how long a process may take to end by itself.
+// closeWait is the time that a process has to end by itself.
 const closeWait = 2 * time.Second
 
-// place is where one worker process after another works. The fault-injecting proxy between it and the database,
-// and the one before it, stay when the process is killed and another one takes over. One place takes one delivery
-// at a time.
+// place is a worker process and its replacements. Its proxies, before the database and before the
+// process, outlive a killed process. A place takes one delivery at a time.
 type place struct {
 	seat   lab.Seat
 	task   worker.Task
@@ -28,10 +27,10 @@ type place struct {
 	client worker.Client
 
 	mu   sync.Mutex
-	next func() *lab.HTTPMishap // what befalls the next delivery
+	next func() *lab.HTTPMishap // the fault of the next delivery
 }
 
-// newPlace starts a process, with the task, at the database that the task names.
+// newPlace starts a process with the task, on the task's database.
 func newPlace(command process.Command, task worker.Task) (*place, error) {
 	proxy, err := faultproxy.New(task.DatabaseURL)
 	if err != nil {
@@ -52,7 +51,7 @@ func newPlace(command process.Command, task worker.Task) (*place, error) {
 	return p, nil
 }
 
-// meet says what befalls the next deliveries, until it is called again.
+// meet sets the faults of the next deliveries, until it is called again.
 func (p *place) meet(next func() *lab.HTTPMishap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,8 +68,8 @@ func (p *place) mishap() *lab.HTTPMishap {
 	return next()
 }
 
-// deliver sends a delivery to the process and waits for its answer. The answer beside an error is empty where the
-// process has not said why.
+// deliver sends a delivery to the process and waits for its answer. Beside an error, the answer is
+// empty unless the process gave a reason.
 func (p *place) deliver(ctx context.Context, d worker.Delivery) (worker.Answer, error) {
 	if _, err := p.seat.Server(); err != nil {
 		return worker.Answer{}, err
@@ -78,7 +77,7 @@ func (p *place) deliver(ctx context.Context, d worker.Delivery) (worker.Answer, 
 	return p.client.Deliver(ctx, d)
 }
 
-// scrape returns the process's page of metrics. What a process counted that was killed is gone with it.
+// scrape returns the process's page of metrics. The counts of a killed process are lost.
 func (p *place) scrape(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, lab.Patience)
 	defer cancel()
@@ -93,7 +92,7 @@ func (p *place) scrape(ctx context.Context) ([]byte, error) {
 	return page, nil
 }
 
-// close ends the process, by force where it does not end by itself within a moment, and the proxies.
+// close ends the process and the proxies. It kills a process that does not end in time.
 func (p *place) close() {
 	p.client.Close()
 	p.front.Close()

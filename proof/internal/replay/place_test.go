@@ -14,14 +14,14 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
-// fakeWorker is a worker that does what the name of the tool says, without a database.
+// fakeWorker is a worker without a database. Its tools do as they are named.
 func fakeWorker() {
 	_ = lab.Serve(context.Background(), os.Stdin, os.Stdout, func(_ context.Context, task worker.Task) (http.Handler, func() error, error) {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fakeTool(w, r, task) }), func() error { return nil }, nil
 	})
 }
 
-// fakeTool answers with the reference of the call, or does what the name of its tool says.
+// fakeTool answers with the reference of the call, or does as its tool is named.
 func fakeTool(w http.ResponseWriter, r *http.Request, task worker.Task) {
 	var d worker.Delivery
 	_ = json.NewDecoder(r.Body).Decode(&d)
@@ -87,7 +87,7 @@ func TestProcessIsReplaced(t *testing.T) {
 	require.Equal(t, 2, p.seat.Started())
 }
 
-// A process that ends by itself is a defect, which no other one hides.
+// A process that ends by itself is a defect, and no later process hides it.
 func TestProcessEnds(t *testing.T) {
 	t.Parallel()
 	p := start(t)

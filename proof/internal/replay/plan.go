@@ -6,31 +6,31 @@ import (
 	"strings"
 )
 
-// workerCount is the number of processes that a plan delivers to.
+// workerCount is the number of worker processes of a plan.
 const workerCount = 8
 
-// writePlan says how a write is to be delivered. It depends on the seed alone and not on how earlier writes
-// went, so both arms of a comparison get the same one.
+// writePlan is the plan of a write's deliveries. It depends on the seed and not on earlier writes,
+// so both arms of a comparison get the same plan.
 type writePlan struct {
 	rounds []round
-	// last is the worker of the delivery without faults that follows.
+	// last is the worker of the last delivery, which has no faults.
 	last int
 }
 
-// round is deliveries at once, each to a worker of its own, and the faults that befall them, in the order in which
-// those that aim at one place come.
+// round is deliveries that run concurrently, each at its own worker, and their faults. Faults with
+// the same target hit in their order.
 type round struct {
 	workers []int
 	faults  []fault
 }
 
-// fault is one fault. It hits whichever delivery of the round comes first to where it aims.
+// fault is one fault. It hits the delivery of the round that reaches its target first.
 type fault struct {
 	kind faultKind
 	how  how
 }
 
-// faultKind is what --faults lists: a fault, or a way to deliver twice at once.
+// faultKind is an element of --faults: a fault, or a way to deliver twice concurrently.
 type faultKind string
 
 const (
@@ -40,27 +40,26 @@ const (
 	cutBeforeCommit faultKind = "cut-before-commit"
 	// terminate ends the backend while its transaction is inside the effect.
 	terminate faultKind = "terminate"
-	// kill ends the worker's process inside the effect or around the COMMIT.
+	// kill ends the worker's process in the effect or around the COMMIT.
 	kill faultKind = "kill"
-	// delayedCommit resets the client at once and delivers its COMMIT when a
-	// retry already runs.
+	// delayedCommit resets the client at once and delivers its COMMIT while a retry runs.
 	delayedCommit faultKind = "delayed-commit"
 	// lostReply loses the answer to the first round trip of a later delivery.
 	lostReply faultKind = "lost-reply"
-	// cutConnection cuts the connection between client and worker once a delivery
-	// has been sent. By way of the registry there is none.
+	// cutConnection cuts the connection between client and worker after the request. The registry
+	// has no such connection.
 	cutConnection faultKind = "cut-connection"
-	// betweenNodes cuts the connection from one node of a cluster to another before a COMMIT or in
-	// its answer. On a single server there is none.
+	// betweenNodes cuts the connection between two nodes of a cluster before a COMMIT or in its
+	// answer. A single server has none.
 	betweenNodes faultKind = "between-nodes"
 
-	// twins2 and twins8 are rounds of 2 and of 8 deliveries at once. They are
-	// counted as rounds, not as faults.
+	// twins2 and twins8 are rounds of 2 and of 8 concurrent deliveries. They count as rounds and
+	// not as faults.
 	twins2 faultKind = "twins2"
 	twins8 faultKind = "twins8"
 )
 
-// faultKinds are those that are faults, in the order of every report, and allKinds the ways to deliver too.
+// faultKinds are the faults, in the order of every report. allKinds has the rounds too.
 var (
 	faultKinds = allKinds[:len(allKinds)-2]
 	allKinds   = [...]faultKind{
@@ -77,26 +76,26 @@ const (
 	closed how = "close" // the connection ends with a FIN
 	cut    how = "cut"   // the answer ends in its middle
 
-	// terminate and kill: where the effect stands when it happens.
+	// terminate and kill: the state of the effect.
 	effectBegins how = "effect-begins" // none of its statements has run
 	effectEnds   how = "effect-ends"   // all but the last have run
 
-	// kill and betweenNodes: where the COMMIT stands when it happens.
+	// kill and betweenNodes: the state of the COMMIT.
 	commitUnsent how = "commit-unsent" // it never reaches the server
 	commitSent   how = "commit-sent"   // it is on its way and arrives
 	committed    how = "committed"     // it was executed, the answer is on its way
 
-	// cutConnection: where the delivery stands when it happens.
-	requestSent  how = "request-sent"  // it has been sent, nothing of the answer has come
-	answerLost   how = "answer-lost"   // the answer has come, and nothing of it is read
+	// cutConnection: the state of the delivery.
+	requestSent  how = "request-sent"  // the request was sent, and no byte of the answer has come
+	answerLost   how = "answer-lost"   // the answer has come, and none of it is read
 	answerBroken how = "answer-broken" // half of the answer is read
 )
 
-// kindSet is the kinds that a run may use.
+// kindSet is the allowed kinds of a run.
 type kindSet map[faultKind]bool
 
-// parseKinds reads a list such as "kill,lost-answer,twins8". "all" means every
-// kind and "none" no kind: one delivery at a time, and nothing fails.
+// parseKinds reads a list such as "kill,lost-answer,twins8". "all" is every kind. "none" is no
+// kind: one delivery at a time and no fault.
 func parseKinds(list string) (kindSet, error) {
 	set := kindSet{}
 	for name := range strings.SplitSeq(list, ",") {
@@ -115,7 +114,7 @@ func parseKinds(list string) (kindSet, error) {
 	return set, nil
 }
 
-// names lists what a flag may be, for a help text.
+// names lists the values of a flag for its help.
 func names[T ~string](all []T) string {
 	texts := make([]string, len(all))
 	for i, one := range all {

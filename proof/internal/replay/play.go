@@ -16,7 +16,7 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
-// play is one arm at work: the whole recording, by workers of one mode.
+// play is one arm: the whole recording, with workers of one mode.
 type play struct {
 	*flags
 	mode    worker.Mode
@@ -24,18 +24,17 @@ type play struct {
 	console *console
 	db      *database
 	places  []*place
-	paying  *paying // nil where all is in the database
+	paying  *paying // nil unless writes pay outside of the database
 
 	// The writes so far: their tool_call_ids, and their sessions, tools and arguments.
 	ids, intents map[string]bool
 
-	mu     sync.Mutex // of what the deliveries of a round count in result and seen
+	mu     sync.Mutex // guards the counts of a round's deliveries in result and seen
 	result result
-	seen   byTool // what the workers have answered
+	seen   byTool // counts by the workers' answers
 }
 
-// playArm replays the recording in a database of its own. The error says that the
-// replay could not be done or checked; what it found is in the result.
+// playArm replays the recording in a new database. On an error the result has the figures so far.
 func playArm(ctx context.Context, f *flags, mode worker.Mode, rec *recording.Recording, s *pgserver.Server, c *console) (_ *result, err error) {
 	p := &play{
 		flags: f, mode: mode, rec: rec, console: c, ids: map[string]bool{}, intents: map[string]bool{}, seen: byTool{},
@@ -49,7 +48,7 @@ func playArm(ctx context.Context, f *flags, mode worker.Mode, rec *recording.Rec
 	}
 	defer func() {
 		if dropErr := p.db.drop(ctx); dropErr != nil {
-			c.printf("%v", dropErr) // of an interruption nothing else is said
+			c.printf("%v", dropErr) // an interruption has no other message
 			err = errors.Join(err, dropErr)
 		}
 	}()
@@ -102,10 +101,10 @@ func (p *play) sessions(ctx context.Context) (err error) {
 	return err
 }
 
-// every is after how many sessions a line is written.
+// A line is written after every so many sessions.
 const every = 20
 
-// session replays one session and checks what it left.
+// session replays one session and checks its effects.
 func (p *play) session(ctx context.Context, recorded *recording.Session) error {
 	s := &session{play: p, recorded: recorded}
 	for i := range recorded.Calls {
@@ -126,8 +125,8 @@ func (p *play) session(ctx context.Context, recorded *recording.Session) error {
 	return nil
 }
 
-// repeats notes a write and reports whether it repeats an earlier one of its session
-// with equal arguments. No recorded call is a re-delivery, so that is meant.
+// repeats notes a write and reports whether it repeats an earlier one of its session with equal
+// arguments. No recorded call is a re-delivery, so the repeat is intended.
 func (p *play) repeats(call *recording.Call) (repeated bool) {
 	if p.ids[call.ToolCallID] {
 		p.result.ReusedIDs++
@@ -139,7 +138,7 @@ func (p *play) repeats(call *recording.Call) (repeated bool) {
 	return repeated
 }
 
-// canonical writes equal values as equal text.
+// canonical returns equal text for equal values.
 func canonical(arguments json.RawMessage) string {
 	var value any
 	if json.Unmarshal(arguments, &value) != nil {
@@ -152,7 +151,7 @@ func canonical(arguments json.RawMessage) string {
 	return string(text)
 }
 
-// processes returns how many processes were started.
+// processes returns the number of started processes.
 func (p *play) processes() (sum int) {
 	for _, place := range p.places {
 		sum += place.seat.Started()

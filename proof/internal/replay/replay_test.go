@@ -30,8 +30,8 @@ func TestLongReplayThroughHTTP(t *testing.T) {
 	replayThrough(t, worker.HTTP)
 }
 
-// replayThrough replays by one way and requires that nothing goes wrong. The naive
-// arm, which shows that something could, is run by the first way alone.
+// replayThrough replays by one way and requires that nothing goes wrong. Only the first way runs
+// the naive arm, which must go wrong.
 func replayThrough(t *testing.T, way worker.Way) {
 	t.Helper()
 	db := pgtest.NewEmpty(t)
@@ -87,8 +87,8 @@ func TestReplayNaiveFails(t *testing.T) {
 	requireDropped(t, db, o.stderr)
 }
 
-// TestReplayWithoutFaults shows that the checks agree with the recording where
-// nothing happens to either arm's deliveries but that they are repeated.
+// TestReplayWithoutFaults shows that the checks agree with the recording if deliveries are only
+// repeated.
 func TestReplayWithoutFaults(t *testing.T) {
 	t.Parallel()
 	db := pgtest.NewEmpty(t)
@@ -103,7 +103,7 @@ func TestReplayWithoutFaults(t *testing.T) {
 	requireDropped(t, db, o.stderr)
 }
 
-// requireDropped requires that the databases that a replay announced are gone.
+// requireDropped requires that a replay dropped its databases.
 func requireDropped(t *testing.T, db *pgtest.DB, stderr string) {
 	t.Helper()
 	names := regexp.MustCompile(`dedup_replay_\w+`).FindAllString(stderr, -1)

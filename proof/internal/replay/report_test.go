@@ -15,7 +15,7 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 )
 
-// compared is a result of two arms.
+// compared is a result with two arms.
 func compared() *result {
 	faults := func(n int) map[faultKind]int {
 		all := map[faultKind]int{}
@@ -41,8 +41,7 @@ func compared() *result {
 	return dedup
 }
 
-// golden compares with a file of testdata, and writes it where UPDATE_GOLDEN is
-// set.
+// golden compares with a file of testdata. With UPDATE_GOLDEN it writes the file.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -73,8 +72,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestPageStandsAlone parses the page strictly and requires that it loads
-// nothing and runs nothing.
+// TestPageStandsAlone parses the page strictly and requires that it loads and runs nothing.
 func TestPageStandsAlone(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -15,47 +15,47 @@ type result struct {
 	Postgres  string `json:"postgres"`
 	Seed      uint64 `json:"seed"`
 
-	// Sessions, Calls, Writes and Reads are what was replayed; Reads counts the
-	// no-ops too. Calls counts also those that no model made.
+	// Sessions, Calls, Writes and Reads count the recording's. Reads includes the no-ops, and Calls
+	// the calls that no model made.
 	Sessions int `json:"sessions"`
 	Calls    int `json:"calls"`
 	Writes   int `json:"writes"`
 	Reads    int `json:"reads"`
 
-	// Deliveries counts how often a write was sent to a worker, Rounds how many
-	// were sent at once. Processes counts the worker processes that ran.
+	// Deliveries counts the deliveries of writes to workers, and Rounds the concurrent groups of
+	// them. Processes counts the worker processes.
 	Deliveries int    `json:"deliveries"`
 	Rounds     rounds `json:"rounds"`
 	Processes  int    `json:"processes"`
 
-	// Faults counts those that were really applied, by kind.
+	// Faults counts the applied faults by kind.
 	Faults      map[faultKind]int `json:"faults"`
 	FaultsTotal int               `json:"faults_total"`
 
-	// Replayed counts the answers of writes that came from a record.
+	// Replayed counts the answers of writes from a record.
 	Replayed int `json:"replayed"`
-	// ReusedIDs counts the writes whose tool_call_id an earlier write had.
+	// ReusedIDs counts the writes with the tool_call_id of an earlier write.
 	ReusedIDs int `json:"reused_ids"`
-	// RepeatedWrites counts the writes that repeat an earlier one of their
-	// session with equal arguments, on purpose; RepeatedWritesRan those of them
-	// that ran and were not answered from the earlier one's record.
+	// RepeatedWrites counts the intended repeats of an earlier write of the session, with equal
+	// arguments. RepeatedWritesRan counts the repeats that ran and were not answered from the
+	// earlier record.
 	RepeatedWrites    int `json:"repeated_writes"`
 	RepeatedWritesRan int `json:"repeated_writes_ran"`
 
-	// Doubled counts effects beyond the recorded ones, Lost successful writes without an effect, and
-	// Wrong answers that are not the recorded one or name another entry of the ledger than the
-	// write's first.
+	// Doubled counts effects beyond the recorded ones, and Lost successful writes without an
+	// effect. Wrong counts answers that differ from the recording or name another entry of the
+	// ledger than the write's first.
 	Doubled int `json:"doubled"`
 	Wrong   int `json:"wrong"`
 	Lost    int `json:"lost"`
 
-	// Checked is what the three figures above were read from.
+	// Checked has the sources of the three figures above.
 	Checked checked `json:"checked"`
 
-	// External is there where calls paid outside of the database.
+	// External is set if calls paid outside of the database.
 	External *externalResult `json:"external,omitempty"`
 
-	// Metrics is there where the workers exported theirs.
+	// Metrics is set if the workers exported metrics.
 	Metrics *metricsResult `json:"metrics,omitempty"`
 
 	Seconds float64 `json:"seconds"`
@@ -64,12 +64,12 @@ type result struct {
 	Naive *result `json:"naive,omitempty"`
 }
 
-// rounds counts rounds by the number of deliveries at once.
+// rounds counts rounds by their number of deliveries.
 type rounds struct {
 	Single int `json:"single"`
 	Twins2 int `json:"twins2"`
 	Twins8 int `json:"twins8"`
-	// Last are the deliveries without faults after the rounds.
+	// Last counts the final deliveries, which have no faults.
 	Last int `json:"last"`
 }
 
@@ -84,38 +84,37 @@ func (r *rounds) count(deliveries int) {
 	}
 }
 
-// checked counts what was compared.
+// checked counts the comparisons.
 type checked struct {
 	Answers int `json:"answers"` // of writes, reads and no-ops
 	Effects int `json:"effects"` // rows of the ledger
 	Records int `json:"records"` // rows of tool_dedup at the end
 }
 
-// metricsResult compares what workers export to Prometheus with what they answered.
+// metricsResult compares the workers' exported counts with their answers.
 type metricsResult struct {
 	Seen     counts `json:"seen"`
 	Exported counts `json:"exported"`
-	// Disagree counts the tools whose exported counts are others than those that were seen. With
-	// a process that is killed its counts are lost: then only those are counted of which
-	// more is exported.
+	// Disagree counts the tools whose exported counts differ from the counts by answers. The counts
+	// of a killed process are lost, so after kills only higher exported counts disagree.
 	Disagree int `json:"disagree"`
 }
 
 // externalResult is the figures of the calls that paid outside of the database.
 type externalResult struct {
 	Kind payment.Kind `json:"kind"`
-	// Calls counts those calls, Refused those of them that the tool refused before it paid,
-	// Requests what came to the provider, and Mishaps its requests without an answer.
+	// Calls counts the calls, and Refused the calls that the tool refused before paying. Requests
+	// counts the provider's requests, and Mishaps the unanswered ones.
 	Calls    int                    `json:"calls"`
 	Refused  int                    `json:"refused"`
 	Requests int                    `json:"requests"`
 	Mishaps  map[payment.Mishap]int `json:"mishaps"`
-	// Parked counts how often a call was parked, and Happened those times at which it had been paid.
+	// Parked counts parked calls, and Happened the parked calls that had been paid.
 	Parked   int `json:"parked"`
 	Happened int `json:"parked_happened"`
-	// All below have to be zero. Known counts parked calls whose outcome could be known; Doubled and
-	// Lost compare calls with the provider's book, Wrong the records with it, and Local counts calls
-	// whose own writes, with the record, are not there once.
+	// All figures below must be zero. Known counts parked calls whose outcome could be known.
+	// Doubled and Lost compare calls with the provider's book, and Wrong compares the records with
+	// it. Local counts calls whose own writes are not there exactly once.
 	Known   int `json:"parked_known"`
 	Doubled int `json:"doubled"`
 	Lost    int `json:"lost"`
@@ -128,7 +127,7 @@ type figure struct {
 	value int
 }
 
-// outcome are the figures that have to be zero.
+// outcome returns the figures that must be zero.
 func (r *result) outcome() []figure {
 	return []figure{
 		{"doubled effects", r.Doubled},
@@ -137,7 +136,7 @@ func (r *result) outcome() []figure {
 	}
 }
 
-// outcome are the figures that have to be zero.
+// outcome returns the figures that must be zero.
 func (e *externalResult) outcome() []figure {
 	return []figure{
 		{"doubled payments", e.Doubled},
@@ -148,7 +147,7 @@ func (e *externalResult) outcome() []figure {
 	}
 }
 
-// failure says in words what is wrong, "" where nothing is.
+// failure describes the defects, "" for none.
 func (r *result) failure() string {
 	figures := r.outcome()
 	if r.External != nil {

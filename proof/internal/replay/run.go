@@ -16,7 +16,7 @@ import (
 
 var errInterrupted = errors.New("interrupted")
 
-// console is where the command says what it does, and the workers what they have to say.
+// console writes the messages of the command and of the workers.
 type console struct {
 	mu  sync.Mutex
 	out io.Writer
@@ -31,7 +31,7 @@ func (c *console) Write(text []byte) (int, error) {
 
 func (c *console) printf(format string, args ...any) { _, _ = fmt.Fprintf(c, format+"\n", args...) }
 
-// run carries the command out: results go to out, all else to errs.
+// run runs the command: results go to out, everything else to errs.
 func run(ctx context.Context, f *flags, out, errs io.Writer) error {
 	if err := f.settle(); err != nil {
 		return err
@@ -48,7 +48,7 @@ func run(ctx context.Context, f *flags, out, errs io.Writer) error {
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
-	if r != nil { // it may come with an error: the figures then are not to be trusted
+	if r != nil { // after an error the figures are not reliable
 		r.Recording = from
 		if r.Naive != nil {
 			r.Naive.Recording = from
@@ -71,8 +71,7 @@ func run(ctx context.Context, f *flags, out, errs io.Writer) error {
 	return nil
 }
 
-// openRecording opens the recording that is named, or the first there is, and
-// says which.
+// openRecording opens the named recording, or the first that it finds, and prints its folder.
 func openRecording(named string) (rec *recording.Recording, from string, err error) {
 	if from = named; from == "" {
 		from = recording.LargeDir()
@@ -88,7 +87,7 @@ func openRecording(named string) (rec *recording.Recording, from string, err err
 	return rec, from, err
 }
 
-// playArms plays the arms that are wanted, one after the other, on one server.
+// playArms plays the requested arms in turn on one server.
 func playArms(ctx context.Context, f *flags, rec *recording.Recording, c *console) (r *result, err error) {
 	s, err := openServer(ctx, f)
 	if err != nil {
@@ -99,7 +98,7 @@ func playArms(ctx context.Context, f *flags, rec *recording.Recording, c *consol
 		defer cancel()
 		if stopErr := s.Stop(stopping); stopErr != nil {
 			stopErr = fmt.Errorf("stopping the server: %w", stopErr)
-			c.printf("%v", stopErr) // of an interruption nothing else is said
+			c.printf("%v", stopErr) // an interruption has no other message
 			err = errors.Join(err, stopErr)
 		}
 	}()
@@ -120,7 +119,7 @@ func playArms(ctx context.Context, f *flags, rec *recording.Recording, c *consol
 	return r, err
 }
 
-// write writes the figures in the forms that are wanted.
+// write writes the figures in the requested forms.
 func write(f *flags, out io.Writer, c *console, r *result) error {
 	if f.html != "" {
 		file, err := os.Create(f.html)

@@ -14,26 +14,26 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
-// tenant is the account on whose behalf all recorded agents work: with one
-// tenant a domain, ids that sessions share meet in one scope.
+// tenant is the account of all recorded agents. With one tenant per domain, ids that sessions share
+// meet in one scope.
 const tenant = "demo"
 
-// session is one session at work.
+// session is one session that is being replayed.
 type session struct {
 	*play
 	recorded *recording.Session
 	writes   []*written
 }
 
-// written is a write that has been delivered.
+// written is a delivered write.
 type written struct {
 	call *recording.Call
 	ref  string
-	// repeated says that it repeats an earlier write on purpose.
+	// repeated is true if it intentionally repeats an earlier write.
 	repeated bool
-	// answered counts the answers of success by the entry of the ledger that they name.
+	// answered counts the successful answers by their entry of the ledger.
 	answered map[int64]int
-	// faults counts those that were applied to its deliveries, and parked how often it was.
+	// faults counts the faults of its deliveries, and parked its parked answers.
 	faults, parked int
 }
 
@@ -44,7 +44,7 @@ func keyOf(call *recording.Call) (string, error) {
 	return dedup.KeyFromToolCall(call.Session, call.Turn, call.ToolCallID)
 }
 
-// call replays one recorded call. Injected ones were made by no model.
+// call replays one recorded call. No model made the injected calls.
 func (s *session) call(ctx context.Context, call *recording.Call) (err error) {
 	s.result.Calls++
 	switch {
@@ -74,8 +74,8 @@ func (s *session) write(ctx context.Context, call *recording.Call) error {
 	return s.round(ctx, w, round{workers: []int{plan.last}})
 }
 
-// round delivers to all its workers at once and ends when each delivery has
-// been answered and each fault is over.
+// round delivers to all its workers concurrently. It ends when each delivery is answered and each
+// fault is over.
 func (s *session) round(ctx context.Context, w *written, planned round) error {
 	faults := s.lay(ctx, planned)
 	errs := make([]error, len(planned.workers))
@@ -91,17 +91,16 @@ func (s *session) round(ctx context.Context, w *written, planned round) error {
 		w.faults += count
 	}
 	for _, at := range planned.workers {
-		s.places[at].proxy.Reset() // else it keeps the text of every statement
+		s.places[at].proxy.Reset() // frees the kept statement texts
 	}
-	return cmp.Or(append(errs, err)...) // twins that fail, fail alike
+	return cmp.Or(append(errs, err)...) // twins fail alike
 }
 
-// errParked says that a call has no answer until the verdict on it is carried out.
+// errParked is the error of a call that waits for its verdict to be carried out.
 var errParked = errors.New("parked")
 
-// deliver sends a call until it is answered, as an orchestrator does, and
-// compares the answer with the recorded one. A call that gets no answer ends the
-// arm: no fault keeps a call from its answer for ever. w is nil for a read.
+// deliver repeats a call until it is answered, as an orchestrator does, and compares the answer
+// with the recording. An unanswered call ends the arm: every fault passes. w is nil for a read.
 func (s *session) deliver(ctx context.Context, w *written, call *recording.Call, at int) error {
 	delivery := worker.Delivery{
 		Session: call.Session, Turn: call.Turn, ToolCallID: call.ToolCallID,
@@ -135,7 +134,7 @@ func (s *session) deliver(ctx context.Context, w *written, call *recording.Call,
 	return err
 }
 
-// count counts a delivery of a write, and what the worker says of it. A process that ended has said nothing.
+// count counts a delivery of a write and its answer. A killed process has no answer.
 func (s *session) count(tool string, answer worker.Answer, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,8 +144,8 @@ func (s *session) count(tool string, answer worker.Answer, err error) {
 	}
 }
 
-// compare compares an answer with the recorded one. Whether it names the right entry of the ledger
-// is known at the end of the session.
+// compare compares an answer with the recorded one. The end of the session checks its entry of the
+// ledger.
 func (s *session) compare(w *written, call *recording.Call, answer worker.Answer) {
 	right := answer.Text == call.Result && answer.Refused == call.IsError
 	s.mu.Lock()
@@ -164,7 +163,7 @@ func (s *session) compare(w *written, call *recording.Call, answer worker.Answer
 	}
 }
 
-// say lists what does not agree with the recording, and what is delivered again.
+// say lists deviations from the recording, and repeated deliveries.
 func (p *play) say(format string, args ...any) {
 	if p.verbose {
 		p.console.printf("%.400s", fmt.Sprintf(format, args...))

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOpenRecording tries the places in their order. It changes the process's
-// environment and folder, so it is not parallel.
+// TestOpenRecording tries the places in their order. It changes the process's environment and
+// folder, so it cannot run in parallel.
 func TestOpenRecording(t *testing.T) {
 	small, err := filepath.Abs("../../../internal/recording/small")
 	require.NoError(t, err)

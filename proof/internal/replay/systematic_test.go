@@ -17,8 +17,8 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
-// TestSystematicErrorEnds requires that a replay in which every write fails in one
-// way ends at the first of them, and says once what is wrong.
+// TestSystematicErrorEnds requires that a replay in which every write fails alike ends at the first
+// write and gives the reason once.
 func TestSystematicErrorEnds(t *testing.T) {
 	t.Parallel()
 	for _, way := range []worker.Way{worker.Registry, worker.HTTP, worker.MCP} {
@@ -44,7 +44,7 @@ func TestSystematicErrorEnds(t *testing.T) {
 	}
 }
 
-// breaking takes the output of a replay, and renames a table in the first database that it names.
+// breaking reads the output of a replay and renames a table in the first database that it names.
 type breaking struct {
 	t             *testing.T
 	server, table string
@@ -82,7 +82,7 @@ func (b *breaking) lastLine() string {
 	return lines[len(lines)-1]
 }
 
-// TestFailingToolEnds requires the same of both arms if the tools themselves fail.
+// TestFailingToolEnds requires the same of both arms if the tools fail.
 func TestFailingToolEnds(t *testing.T) {
 	t.Parallel()
 	for name, arg := range map[string]string{"Dedup": "--naive=false", "Naive": "--naive"} {

@@ -14,7 +14,7 @@ type row struct{ Label, Cell string }
 
 func number(label string, value int) row { return row{label, thousands(value)} }
 
-// work is what an arm did.
+// work is the work of an arm.
 func (r *result) work() []row {
 	return []row{
 		number("sessions", r.Sessions),
@@ -70,7 +70,7 @@ func (r *result) rows() []row {
 	return rows
 }
 
-// writeTable writes the figures of an arm, or of both beside each other.
+// writeTable writes the figures of one arm, or of two side by side.
 func writeTable(out io.Writer, r *result) error {
 	arms := []*result{r}
 	if r.Naive != nil {

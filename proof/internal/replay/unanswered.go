@@ -7,20 +7,21 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// maxAlike is how many equal errors in a row end a call: a plan has at most three faults for one delivery.
+// maxAlike is the number of equal errors in a row that ends a call. A plan has at most three faults
+// for one delivery.
 const maxAlike = 5
 
-// failures are the last deliveries of one call, as far as they failed with one error.
+// failures are the last deliveries of one call that failed with equal errors.
 type failures struct {
 	alike int
-	text  string // of that error, without its digits
+	text  string // of the error, without its digits
 }
 
-// digits are those of a port, a process or a time, in which one error may differ.
+// digits are a port, a process id or a time. Equal errors may differ in them.
 var digits = regexp.MustCompile(`\d`)
 
-// add notes why a delivery was not answered. It returns the error, as a hopeless one where the call is not to be
-// sent again.
+// add notes the error of an unanswered delivery and returns it. The error is hopeless if the call
+// is not to be sent again.
 func (f *failures) add(err error) error {
 	text := digits.ReplaceAllString(err.Error(), "")
 	if text != f.text {

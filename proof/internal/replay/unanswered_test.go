@@ -14,7 +14,7 @@ func TestFailures(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		errs func(n int) string
-		want int // deliveries until the call is given up, 0: it is not
+		want int // deliveries until the call is given up; 0 is never
 	}{
 		"OneError":   {func(int) string { return "no table" }, 5},
 		"OtherPorts": {func(n int) string { return fmt.Sprintf("dial :%d", n) }, 5},

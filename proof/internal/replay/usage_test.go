@@ -49,7 +49,7 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
-// TestCitusWithoutCluster changes the process's environment, so it is not parallel.
+// TestCitusWithoutCluster changes the process's environment, so it cannot run in parallel.
 func TestCitusWithoutCluster(t *testing.T) {
 	t.Setenv(citusdb.URLsVariable, "postgres://u:secret@h/alone")
 	o := execute(t.Context(), "--citus")

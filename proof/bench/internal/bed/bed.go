@@ -1,5 +1,5 @@
-// Package bed is what the ways are run on: one private Postgres with the settings
-// of production, a Redis where there is one, and databases for the ways.
+// Package bed is the place of the measurements: one private Postgres with production's settings, a
+// Redis if there is one, and databases for the ways.
 package bed
 
 import (
@@ -16,41 +16,40 @@ import (
 	"github.com/tooldedup/dedup/internal/pgserver"
 )
 
-// production are the settings of Postgres. A committed transaction's safety hangs on the
-// first three. They are PostgreSQL's defaults, and said all the same: without them nothing
-// that is measured would mean anything. Checkpoints are those that are asked for: one in the
-// middle of a round would make pages be written whole again.
+// production is the settings of Postgres. The first three make a committed transaction safe. They
+// are PostgreSQL's defaults, and are set because without them no figure would mean anything. Only
+// requested checkpoints happen: one in the middle of a round would write whole pages again.
 var production = map[string]string{
 	"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on",
 	"shared_buffers": "1GB", "max_wal_size": "16GB", "checkpoint_timeout": "1h", "autovacuum": "on",
-	"max_connections": "4000", // more than are open at a time: the sessions of all ways are, side by side
+	"max_connections": "4000", // the sessions of all ways are open at once
 }
 
-// stopWait is how long a server may take to end.
+// stopWait bounds the stop of a server.
 const stopWait = 30 * time.Second
 
-// A Bed is a Postgres that runs, and a Redis where one is wanted.
+// A Bed is a running Postgres and perhaps a Redis.
 type Bed struct {
 	*pgserver.Server
-	// Admin leads to Postgres, for what is not measured.
+	// Admin connects to Postgres for work that is not measured.
 	Admin *pgxpool.Pool
-	// Out is where what was found is written, and Say says how far it has come.
+	// Results are written to Out. Say gets progress.
 	Out io.Writer
 	Say func(format string, args ...any)
 
-	Redis   *Redis // nil where there is none
-	noRedis error  // why there is none
+	Redis   *Redis // nil without one
+	noRedis error  // the reason for its absence
 }
 
-// Options says how the servers are started.
+// Options are the options of the servers.
 type Options struct {
-	// RedisFolder is where Redis may have been unpacked. Without it none is started.
+	// RedisFolder is where Redis may be unpacked. Without it no Redis is started.
 	RedisFolder string
-	// Fast leaves production's settings away, for tests of what runs on it.
+	// Fast leaves production's settings out, for tests.
 	Fast bool
 }
 
-// Run starts a bed for a command, measures on it, and ends it.
+// Run starts a bed for a command, measures on it and ends it.
 func Run(cmd *cobra.Command, opts Options, measure func(context.Context, *Bed) error) (err error) {
 	ctx := cmd.Context()
 	b, err := Start(ctx, opts)
@@ -64,8 +63,8 @@ func Run(cmd *cobra.Command, opts Options, measure func(context.Context, *Bed) e
 	return measure(ctx, b)
 }
 
-// Start starts the servers. They are always our own: another one's settings, data and
-// neighbours would be measured too.
+// Start starts the servers. They are always new: another server's settings, data and neighbours
+// would be measured too.
 func Start(ctx context.Context, opts Options) (_ *Bed, err error) {
 	options := &pgserver.Options{Private: true}
 	if !opts.Fast {
@@ -107,7 +106,7 @@ func requireDisk(ctx context.Context, dir string) error {
 	return nil
 }
 
-// Checkpoint makes one, so that the dirty pages of what was before are no load on what comes.
+// Checkpoint writes the dirty pages of earlier work, so that they do not burden the next.
 func (b *Bed) Checkpoint(ctx context.Context) error {
 	if _, err := b.Admin.Exec(ctx, `CHECKPOINT`); err != nil {
 		return fmt.Errorf("making a checkpoint: %w", err)
@@ -115,7 +114,7 @@ func (b *Bed) Checkpoint(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the servers and removes their data, also when ctx has ended.
+// Stop ends the servers and removes their data, even after ctx has ended.
 func (b *Bed) Stop(ctx context.Context) (err error) {
 	if b.Admin != nil {
 		b.Admin.Close()

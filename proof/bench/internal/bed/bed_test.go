@@ -20,7 +20,7 @@ func start(t *testing.T, opts Options) *Bed {
 	return s
 }
 
-// What is measured on is written with what was measured.
+// A result names the machine.
 func TestProduction(t *testing.T) {
 	t.Parallel()
 

@@ -12,20 +12,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A Machine is what was measured on, so that figures are not compared that cannot
-// be.
+// A Machine describes the machine of a measurement, so that only comparable figures are compared.
 type Machine struct {
 	OS       string `json:"os"`
 	Cores    int    `json:"cores"`
 	Go       string `json:"go"`
 	Postgres string `json:"postgres"`
 	Redis    string `json:"redis,omitempty"`
-	Source   string `json:"source"` // where Postgres comes from, and where its data lies
-	// Settings of Postgres are those that say most about what is measured: production's.
+	Source   string `json:"source"` // the origin of Postgres and the place of its data
+	// Settings are the settings of Postgres that matter most: production's.
 	Settings map[string]string `json:"settings"`
 }
 
-// Machine says what is measured on. The server is asked for its part.
+// Machine describes this machine. The server is asked for its part.
 func (b *Bed) Machine(ctx context.Context) (Machine, error) {
 	m := Machine{
 		OS: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version(),
@@ -48,7 +47,7 @@ func (b *Bed) Machine(ctx context.Context) (Machine, error) {
 	return m, nil
 }
 
-// Write writes it as the head of a result.
+// Write writes the head of a result.
 func (m Machine) Write(w io.Writer) {
 	fmt.Fprintf(w, "%s, %d cores, %s, PostgreSQL %s", m.OS, m.Cores, m.Go, m.Postgres)
 	if m.Redis != "" {

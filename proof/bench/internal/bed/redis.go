@@ -17,23 +17,22 @@ import (
 	"github.com/tooldedup/dedup/internal/process"
 )
 
-// ErrNoRedis is returned by [Bed.Site] for a way that needs Redis where there is none on this machine.
+// ErrNoRedis is returned by [Bed.Site] if a way needs Redis and the machine has none.
 var ErrNoRedis = errors.New("redis-server was found neither in PATH nor unpacked: `make redis` fetches Debian's package")
 
-// A Redis is a server that runs.
+// A Redis is a running server.
 type Redis struct {
 	Addr    string // host and port
 	Version string
 
 	client *redis.Client
-	asked  int64 // how often it was asked for its commands
+	asked  int64 // how often its commands were counted
 	cmd    *exec.Cmd
-	leash  io.Closer // the pipe on which its life depends
+	leash  io.Closer // Redis ends with this pipe
 }
 
-// startRedis starts a Redis, from PATH or from the folder into which scripts/unpack
-// has unpacked Debian's package, and returns once it accepts connections. It keeps
-// everything in memory and nothing on disk, which is the fastest that it can be run.
+// startRedis starts a Redis from PATH or from the folder of scripts/unpack, and returns when it
+// accepts connections. It keeps everything in memory and nothing on disk, which is fastest.
 func startRedis(ctx context.Context, folder string) (_ *Redis, err error) {
 	program, env, err := process.Find("redis-server", folder)
 	if err != nil {
@@ -65,7 +64,7 @@ func startRedis(ctx context.Context, folder string) (_ *Redis, err error) {
 	return s, s.awaitReady(output)
 }
 
-// awaitReady reads the server's log until it says so, and discards the rest.
+// awaitReady reads the server's log until it reports ready, and discards the rest.
 func (s *Redis) awaitReady(output io.Reader) error {
 	var log strings.Builder
 	for lines := bufio.NewScanner(io.TeeReader(output, &log)); lines.Scan(); {
@@ -80,8 +79,8 @@ func (s *Redis) awaitReady(output io.Reader) error {
 	return fmt.Errorf("starting Redis: it has ended: %w\n%s", s.cmd.Wait(), log.String())
 }
 
-// Commands is how many commands it has been sent, but for those that ask for it. Without a Redis there are none.
-// It is not asked by two at a time.
+// Commands is the number of commands it received, without the ones that ask for it. It is 0 without
+// a Redis. It must not be called concurrently.
 func (s *Redis) Commands(ctx context.Context) (int64, error) {
 	if s == nil {
 		return 0, nil

@@ -14,11 +14,11 @@ import (
 	"github.com/tooldedup/dedup/proof/bench/internal/way"
 )
 
-// A Site is a way's place on the bed, with calls made there that can be replayed.
+// A Site is a way's databases, with calls that can be replayed.
 type Site struct {
 	Way   way.Way
-	Seeds []string // keys of calls that were made
-	// Pools lead to the way's databases.
+	Seeds []string // keys of earlier calls
+	// Pools connect to the way's databases.
 	Pools []*pgxpool.Pool
 
 	databases []*scratchdb.Database
@@ -26,7 +26,7 @@ type Site struct {
 	first     atomic.Int64 // calls with new keys
 }
 
-// A Line has the addresses at which servers are reached: their own, or those of proxies.
+// A Line has the addresses of the servers, or of proxies before them.
 type Line struct{ Postgres, Redis string }
 
 // Line has the servers' own addresses.
@@ -40,8 +40,8 @@ func (b *Bed) Line() (l Line) {
 	return l
 }
 
-// Site makes the databases of a way. The error is [ErrNoRedis] where there is
-// none, and the way needs one.
+// Site makes the databases of a way. The error is [ErrNoRedis] if the way needs a Redis and there
+// is none.
 func (b *Bed) Site(ctx context.Context, w way.Way) (_ *Site, err error) {
 	if w.NeedsRedis && b.Redis == nil {
 		return nil, b.noRedis
@@ -81,20 +81,20 @@ func (s *Site) Close() {
 	}
 }
 
-// Drop closes the connections and removes the databases, which takes as long as a checkpoint does.
+// Drop closes the connections and removes the databases, which takes as long as a checkpoint.
 func (s *Site) Drop(ctx context.Context) (err error) {
 	s.Close()
-	ctx = context.WithoutCancel(ctx) // what is measured may have been interrupted
+	ctx = context.WithoutCancel(ctx) // the measurement may have been interrupted
 	for _, db := range s.databases {
 		err = errors.Join(err, db.Drop(ctx))
 	}
 	return err
 }
 
-// URL is that of the database which has the effects.
+// URL is the URL of the database with the effects.
 func (s *Site) URL() string { return s.databases[0].URL }
 
-// Env is the way's environment for so many clients, without a proxy.
+// Env is the way's environment for a number of clients, without a proxy.
 func (s *Site) Env(clients int) way.Env { return s.EnvOver(s.direct, clients) }
 
 // EnvOver is the way's environment over a line.
@@ -116,7 +116,7 @@ func Via(databaseURL, addr string) string {
 	return u.String()
 }
 
-// NewKeys are those of one operation. They count as used.
+// NewKeys returns the keys of one operation. They count as used.
 func (s *Site) NewKeys() []string {
 	keys := make([]string, s.Way.Batch)
 	for i := range keys {
@@ -136,8 +136,8 @@ func (s *Site) Session(ctx context.Context, env way.Env, do func(*way.Session) e
 	return do(session)
 }
 
-// Seed makes at least so many calls, directly and one after another: many clients
-// would make tables grow by more pages than they fill.
+// Seed makes at least so many calls, directly and in turn: many clients would make tables grow by
+// more pages than they fill.
 func (s *Site) Seed(ctx context.Context, calls int) error {
 	return s.Session(ctx, s.Env(1), func(session *way.Session) error {
 		for made := 0; made < calls; made += s.Way.Batch {
@@ -151,7 +151,7 @@ func (s *Site) Seed(ctx context.Context, calls int) error {
 	})
 }
 
-// Verify counts the effects: each key that was used has exactly one.
+// Verify counts the effects: each used key has exactly one.
 func (s *Site) Verify(ctx context.Context) error {
 	var effects, keys int64
 	if err := s.Pools[0].QueryRow(ctx, `SELECT count(*), count(DISTINCT ref) FROM effects`).Scan(&effects, &keys); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/tooldedup/dedup/proof/bench/internal/way"
 )
 
-// A way that has an effect twice, or not at all, is found out.
+// A doubled or missing effect is found.
 func TestVerify(t *testing.T) {
 	t.Parallel()
 

@@ -1,5 +1,4 @@
-// Package chart is the command that draws the charts of the documents from the
-// JSON that the measurements have written.
+// Package chart is the command that draws the documents' charts from the JSON of the measurements.
 package chart
 
 import (
@@ -47,12 +46,12 @@ func Command() *cobra.Command {
 	set.StringVar(&clients, "clients", "", "the `FILE` of a run with several numbers of clients")
 	set.StringVar(&out, "out", "docs", "the `folder` to draw into")
 	for _, name := range []string{"growth", "clients"} {
-		_ = cmd.MarkFlagRequired(name) // which fails for an unknown flag only
+		_ = cmd.MarkFlagRequired(name) // it fails for an unknown flag only
 	}
 	return cmd
 }
 
-// drawAll reads everything before it writes anything.
+// drawAll reads all files before it writes any.
 func drawAll(growth, clients, out string) error {
 	grown, err := measure.ReadJSON[scale.Growth](growth)
 	if err != nil {
@@ -87,7 +86,7 @@ type series struct {
 	points plotter.XYs
 }
 
-// growthOf are the p50 of the fewest clients.
+// growthOf returns the p50 of the fewest clients.
 func growthOf(g *scale.Growth) lines {
 	l := lines{
 		title:  "A first call against the size of its table\np50 on loopback; " + machine(g.Machine),
@@ -113,8 +112,8 @@ func growthOf(g *scale.Growth) lines {
 	return l
 }
 
-// clientsOf are calls a second on the loopback against clients, logarithmic both ways: replays are
-// several times all the others, and doubling the clients is a step.
+// clientsOf shows calls a second against clients on the loopback, logarithmic both ways: replays
+// are several times faster than the rest, and each doubling of the clients is one step.
 func clientsOf(r *run.Report) lines {
 	l := lines{
 		title:  "Calls a second against clients\nloopback, effect: one row; " + machine(r.Machine),
@@ -141,12 +140,12 @@ func clientsOf(r *run.Report) lines {
 	return l
 }
 
-// machine is what a reader must know to compare.
+// machine is the part of the machine that a reader needs for comparisons.
 func machine(m bed.Machine) string {
 	return fmt.Sprintf("PostgreSQL %s on %d cores", m.Postgres, m.Cores)
 }
 
-// svg draws on a white card, so that it can be read on a dark page too.
+// svg draws on a white card, which is readable on a dark page too.
 func (l lines) svg() ([]byte, error) {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = l.title, l.xLabel, l.yLabel
@@ -155,7 +154,7 @@ func (l lines) svg() ([]byte, error) {
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 	}
 	p.Add(plotter.NewGrid())
-	measured := map[float64]string{} // by what was measured on: there are few
+	measured := map[float64]string{} // by machine: there are few
 	for i, s := range l.series {
 		if len(s.points) == 0 {
 			continue

@@ -16,7 +16,7 @@ import (
 	"github.com/tooldedup/dedup/proof/bench/internal/delay"
 )
 
-// TestMain lets the test binary be the process of proxies that Start runs.
+// TestMain also runs the proxy process of Start.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == delay.CommandName {
 		if err := delay.Serve(os.Stdin, os.Stdout, os.Args[2:]); err != nil {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// echo connects to a server that answers what it is sent, through a proxy.
+// echo connects through a proxy to a server that returns its input.
 func echo(t *testing.T, by time.Duration) (conn net.Conn, stop func()) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -50,8 +50,8 @@ func echo(t *testing.T, by time.Duration) (conn net.Conn, stop func()) {
 	return conn, stop
 }
 
-// The proxy adds its delay twice to a round trip. How much more that takes is up to the machine; a run
-// of the benchmark measures and reports it.
+// The proxy adds its delay twice to a round trip. The machine adds more. A run of the benchmark
+// measures and reports it.
 func TestRoundTripTakesTwoDelays(t *testing.T) {
 	t.Parallel()
 
@@ -67,8 +67,8 @@ func TestRoundTripTakesTwoDelays(t *testing.T) {
 	}
 }
 
-// What is under way at the same time waits at the same time, and arrives intact: one after another
-// these chunks would take longer than the connection's deadline.
+// Chunks that are under way together wait together and arrive intact. In turn they would exceed the
+// connection's deadline.
 func TestPipelining(t *testing.T) {
 	t.Parallel()
 

@@ -1,12 +1,11 @@
-// Package delay makes a local server a remote one: a TCP proxy that adds a fixed
-// delay each way. Every chunk is stamped when it arrives and written when its
-// delay has passed, in order, so that pipelining costs what it costs on a real
-// network: chunks under way at the same time wait at the same time, and the
+// Package delay makes a local server a remote one: a TCP proxy that adds a fixed delay each way.
+// Every chunk is stamped at its arrival and written after its delay, in order. Pipelining therefore
+// costs the same as on a real network: chunks that are under way together wait together, and the
 // throughput is not limited.
 //
-// Time is the subject, so the proxy is a process of its own, see [Start]: in the
-// process that is measured, its goroutines would compete with the clients for the
-// scheduler. internal/faultproxy runs in the process that is measured, and waits with Go's timers.
+// The proxy is a separate process, see [Start]: in the measured process its goroutines would
+// compete with the clients for the scheduler. internal/faultproxy runs in the measured process and
+// waits with Go's timers.
 package delay
 
 import (
@@ -21,8 +20,7 @@ import (
 	"github.com/tooldedup/dedup/internal/process"
 )
 
-// CommandName is the hidden command by which a program that calls [Start] must
-// run [Serve].
+// CommandName is the hidden command that runs [Serve]. A program that calls [Start] must have it.
 const CommandName = "delay"
 
 const (
@@ -32,14 +30,14 @@ const (
 	// core, two that wait would stop all others. These shares are never all taken.
 	processors = 128
 
-	// closeWait is how long the process may take to end.
+	// closeWait bounds the end of the process.
 	closeWait = 10 * time.Second
 
 	chunkSize = 64 << 10
 
-	// underWay is how many chunks of one direction may be waiting for their
-	// time. It is far more than a connection needs, so that it never limits
-	// the throughput, and bounds what a stuck reader can pile up.
+	// underWay is the number of chunks of one direction that may wait for their time. It is far
+	// more than a connection needs, so it never limits the throughput, and it bounds the memory of
+	// a stuck reader.
 	underWay = 4096
 )
 
@@ -89,7 +87,8 @@ func Serve(in io.Reader, out io.Writer, args []string) error {
 	return err
 }
 
-// proxy passes the connections that a listener takes on to the target, for as long as the process runs.
+// proxy passes the connections that a listener takes on to the target, for as long as the process
+// runs.
 func proxy(listener net.Listener, target string, delay time.Duration) {
 	for {
 		client, err := listener.Accept()

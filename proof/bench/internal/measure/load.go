@@ -1,5 +1,5 @@
-// Package measure loads an operation with clients, interleaves what is compared, makes medians and
-// percentiles of the samples, and writes them as tables. It knows no database.
+// Package measure loads an operation with clients, interleaves the operations that are compared,
+// makes medians and percentiles of the samples, and writes them as tables. It knows no database.
 package measure
 
 import (
@@ -65,8 +65,8 @@ func (l Load) Run(ctx context.Context, op Op) (Sample, error) {
 }
 
 // Beside measures the operations that fall due while work is done: Rate a second, also where those
-// before are not done. The time of one counts from when it fell due, so that a server that stalls cannot hide
-// the operations that it kept from being made.
+// before are not done. The time of one counts from when it fell due, so that a server that stalls
+// cannot hide the operations that it kept from being made.
 func (l Load) Beside(ctx context.Context, work func() error, op Op) (Sample, error) {
 	var begun atomic.Int64
 	var ended time.Time // written before done is closed
@@ -95,8 +95,8 @@ func (l Load) Beside(ctx context.Context, work func() error, op Op) (Sample, err
 	return all, err
 }
 
-// clients repeats op. next waits until a client's next operation may begin; it says from when its time
-// counts, and whether it is made at all.
+// clients repeats op. next waits until a client's next operation may begin; it says from when its
+// time counts, and whether it is made at all.
 func (l Load) clients(ctx context.Context, op Op, next func(context.Context) (began time.Time, goOn bool)) (Sample, error) {
 	clients := make([]Sample, l.Clients)
 	group, ctx := errgroup.WithContext(ctx)

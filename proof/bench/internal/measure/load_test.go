@@ -142,8 +142,8 @@ func TestCompareEndsWithAnError(t *testing.T) {
 	require.Equal(t, 2, runs)
 }
 
-// Operations fall due though none has been answered. The time for which one waits for a
-// client is part of it, and what is due when the work ends is still made.
+// An operation falls due even if an earlier one is unanswered. Its time includes the wait for a
+// client. Operations that are due when the work ends are still made.
 func TestBesideDoesNotWaitForAnswers(t *testing.T) {
 	t.Parallel()
 

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Latency sums up what was measured.
+// Latency is a summary of the samples.
 type Latency struct {
 	Calls     int           `json:"calls"`
 	P50       time.Duration `json:"p50_ns"` // of an operation
@@ -32,7 +32,7 @@ func (r Rounds) Latency() Latency {
 	return l
 }
 
-// Latency is that of a single round.
+// Latency is the Latency of a single round.
 func (s Sample) Latency() Latency { return Rounds{s}.Latency() }
 
 // P50 is the median time of an operation, in nanoseconds.

@@ -13,9 +13,9 @@ type bound struct {
 	way    string
 	kind   Kind
 	figure figure
-	// load is that of a ratio; a count has none.
+	// load is the load of a ratio. A count has none.
 	load Load
-	// least and most are the range. A most of 0 means that there is no most.
+	// least and most are the range. A most of 0 is unbounded.
 	least, most float64
 }
 
@@ -32,17 +32,15 @@ const (
 
 const (
 	near = 500 * time.Microsecond
-	// nothing is the most that a call which writes nothing has to its name in
-	// WAL: what the server writes meanwhile on its own, in bytes a call. The
-	// least that a write can leave is a hundred.
+	// nothing is the most WAL, in bytes a call, beside calls that write nothing: the server writes
+	// some on its own. A write leaves at least a hundred.
 	nothing = 10
 )
 
-// allBounds is the only place where they stand. The ratios are set well
-// below what is measured, for they must hold on a loaded machine of two cores. With
-// one client they are those of the p50: a few commits that a busy disk holds up for
-// long make the rates of all ways alike. The counts are exact, but for allocations,
-// which a release of Go may change; they include the effect's own.
+// allBounds is the only place with the bounds. The ratios are well below the measured ones: they
+// must hold on a loaded machine with two cores. With one client they compare the p50: a few commits
+// that a busy disk delays make the rates of all ways alike. The counts are exact, except the
+// allocations, which a release of Go may change. They include the effect's own.
 var allBounds = []bound{
 	{way: "do", kind: First, figure: medianRatio, load: Load{near, 1}, least: 0.75},
 	{way: "do", kind: First, figure: ratio, load: Load{0, 16}, least: 0.45},
@@ -76,7 +74,7 @@ func bounded(load Load) bool {
 	return slices.ContainsFunc(allBounds, func(b bound) bool { return b.load == load })
 }
 
-// value is what a report has for the bound, if it was measured.
+// value returns the report's value for the bound, if it was measured.
 func (b bound) value(r *Report) (_ float64, measured bool) {
 	cost, cell, base := r.Cost(b.way, b.kind), r.Cell(b.way, b.kind, b.load), r.Cell(way.Base, First, b.load)
 	switch b.figure {

@@ -31,7 +31,7 @@ var few = []bound{
 	{way: "do", kind: Replay, figure: walBytes, most: 10},
 }
 
-// kept is a report in which all of few hold.
+// kept is a report that keeps all of a few bounds.
 func kept() *Report {
 	return &Report{
 		Cells: []Cell{
@@ -85,7 +85,7 @@ func TestCheckBreaks(t *testing.T) {
 	}
 }
 
-// What held in one of two measurements was spoiled by the machine in the other.
+// A bound holds if one of two measurements keeps it: the machine spoiled the other one.
 func TestCheckHoldsOnce(t *testing.T) {
 	t.Parallel()
 
@@ -100,7 +100,7 @@ func TestCheckHoldsOnce(t *testing.T) {
 	require.Equal(t, few[:1], broken, "the allocations held in the first")
 }
 
-// A bound about something that was not measured is no bound that holds.
+// A bound without a measurement does not hold.
 func TestCheckMisses(t *testing.T) {
 	t.Parallel()
 

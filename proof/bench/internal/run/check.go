@@ -11,17 +11,16 @@ import (
 	"github.com/tooldedup/dedup/proof/bench/internal/measure"
 )
 
-// The rounds of a check, and of the one after it where a bound was broken.
+// The rounds of a check, and of the second check after a broken bound.
 const (
 	checkRounds = 31
 	againRounds = 41
 )
 
-// short is what --check measures: what the bounds are about, in under a minute.
+// short is the measurement of --check: the figures with bounds, in under a minute.
 func (o *options) short() {
-	// Many short rounds rather than few long ones: a neighbour's burst spoils
-	// one of them, and the median leaves it out. And the shorter a round, the
-	// nearer a way is to the base that it is compared with.
+	// Many short rounds are better than few long ones. A neighbour's burst spoils one of them, and
+	// the median leaves it out. In a short round, way and base are close in time.
 	o.rounds, o.duration = checkRounds, 60*time.Millisecond
 	o.delays, o.clients = []time.Duration{0, near}, []int{1, 16}
 	o.kinds = []string{string(First), string(Replay)}
@@ -30,7 +29,7 @@ func (o *options) short() {
 	}
 }
 
-// checkAll measures, and compares with the bounds.
+// checkAll measures and compares with the bounds.
 func checkAll(ctx context.Context, b *bed.Bed, o options) error {
 	var reports []*Report
 	for _, rounds := range []int{checkRounds, againRounds} {
@@ -55,9 +54,9 @@ in bench/internal/run/bounds.go`, broken)
 	return nil
 }
 
-// check compares what was measured, once or several times, with the bounds, and writes each beside its
-// value. A bound is broken if no report keeps it, and those that are broken are returned: a busy machine breaks one now and then,
-// a slow library every time. The error is that a report does not have what a bound is about.
+// check compares one or several reports with the bounds, writes each bound with its value, and
+// returns the broken ones. A bound is broken if no report keeps it: a busy machine breaks a bound
+// now and then, a slow library every time. The error is a bound without a value in the report.
 func check(w io.Writer, bounds []bound, reports ...*Report) (broken []bound, err error) {
 	t := measure.NewTable(w, "bound", "allowed", "measured", "")
 	for _, b := range bounds {

@@ -18,24 +18,24 @@ import (
 	"github.com/tooldedup/dedup/proof/bench/internal/way"
 )
 
-// options say what is measured, and how long.
+// options are the options of a measurement.
 type options struct {
 	rounds      int
-	duration    time.Duration // of a cell in a round
+	duration    time.Duration // of a cell, in each round
 	delays      []time.Duration
 	clients     []int
 	ways        []string // none means all
 	kinds       []string // of calls; none means all
-	to          string   // the way that the ratios are to
+	to          string   // the base of the ratios
 	json        string   // a file, or nothing
 	check       bool
 	redisFolder string
 
-	// warmOps is how many operations each client makes of every cell before the
-	// first round: connections learn their statements, caches fill.
+	// warmOps is the number of operations of each client and cell before the first round.
+	// Connections prepare their statements, and caches fill.
 	warmOps int
-	minOps  int // of a cell in a round
-	seeds   int // calls that are made first, to be replayed
+	minOps  int // of a cell, in each round
+	seeds   int // earlier calls to replay
 	counts  counts
 }
 
@@ -118,7 +118,7 @@ func (o *options) validate() error {
 	return nil
 }
 
-// measureAll measures, and writes the report.
+// measureAll measures and writes the report.
 func measureAll(ctx context.Context, b *bed.Bed, o options) (*Report, error) {
 	r, err := measured(ctx, b, o)
 	if err != nil {

@@ -15,20 +15,20 @@ import (
 	"github.com/tooldedup/dedup/proof/bench/internal/way"
 )
 
-// counts say over how many operations costs are counted.
+// counts are the numbers of operations for the costs.
 type counts struct {
-	trips int // of which the round trips are counted
-	calls int // of which everything else is
-	// warm come before those, after a checkpoint. The first change of a page after a checkpoint writes an image of
-	// the whole page to the WAL, which is the price of the checkpoint and not of the
-	// call; these pay it. PageImages reports whether they did.
+	trips int // operations whose round trips are counted
+	calls int // operations of all other counts
+	// warm operations come before the calls, after a checkpoint. The first change of a page after a
+	// checkpoint writes the whole page to the WAL. That is the price of the checkpoint and not of
+	// the call, so the warm operations pay it. PageImages reports whether they did.
 	warm int
 }
 
-// count seeds a site with so many calls, and counts what one call of its way costs: bytes, round trips, WAL,
-// flushes and allocations, of replays too where the way has them. One client makes the calls, directly and with
-// nothing else running, so that these are counts and hardly measurements. The trips of some operations are
-// counted each by itself; everything else is averaged over others.
+// count seeds a site and counts the cost of one call of its way: bytes, round trips, WAL, flushes
+// and allocations, and the same for a replay if the way has replays. One client makes the calls,
+// directly and alone, so the figures are counts and not measurements. Round trips are counted for
+// single operations. Everything else is averaged over others.
 func count(ctx context.Context, b *bed.Bed, s *bed.Site, seeds int, n counts) (costs []Cost, err error) {
 	empty, err := stored(ctx, s.Pools)
 	if err != nil {
@@ -54,15 +54,13 @@ func count(ctx context.Context, b *bed.Bed, s *bed.Site, seeds int, n counts) (c
 	return costs, nil
 }
 
-// warmTrips is how many operations come before those that are counted: pgx
-// prepares a statement in a trip of its own when it meets it first.
+// warmTrips is the number of uncounted operations at first: pgx prepares a new statement in a
+// separate trip.
 const warmTrips = 20
 
-// countTrips counts round trips. For Postgres the fault proxy does:
-// it reads the protocol, and so takes for one trip what was sent as one
-// pipeline, into however many packets that was cut. Redis counts its commands, which are a trip each.
-// The median of single operations is taken, because a way may do something in the background now and
-// then.
+// countTrips counts round trips. The fault proxy counts those of Postgres: it reads the protocol,
+// so a pipeline is one trip in any number of packets. Redis counts its commands, one trip each. The
+// median of single operations counts, because a way may now and then work in the background.
 func (c *Cost) countTrips(ctx context.Context, b *bed.Bed, s *bed.Site, n counts) error {
 	env := s.Env(1)
 	var proxies []*faultproxy.Proxy
@@ -117,7 +115,7 @@ func (c *Cost) countTrips(ctx context.Context, b *bed.Bed, s *bed.Site, n counts
 // countCalls averages WAL, flushes and allocations.
 func (c *Cost) countCalls(ctx context.Context, b *bed.Bed, s *bed.Site, n counts) error {
 	next := keys(s, c.Kind, 1)
-	// Keys are made before they are used, so that what they allocate is not counted.
+	// The keys are made first, so that their allocations are not counted.
 	operations := make([][]string, (n.warm+s.Way.Batch-1)/s.Way.Batch+n.calls)
 	for i := range operations {
 		operations[i] = next(0)

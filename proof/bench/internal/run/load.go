@@ -19,7 +19,7 @@ type cell struct {
 	kind    Kind
 }
 
-// measureLoad measures every cell under a load, and adds them to the report.
+// measureLoad measures every cell under a load and adds it to the report.
 func (r *runner) measureLoad(ctx context.Context, load Load, line bed.Line) (err error) {
 	var cells []cell
 	var ops []measure.Op
@@ -54,7 +54,7 @@ func (r *runner) measureLoad(ctx context.Context, load Load, line bed.Line) (err
 	return nil
 }
 
-// kindsOf are the kinds of calls of the way that are measured.
+// kindsOf returns the measured kinds of calls of a way.
 func (r *runner) kindsOf(w way.Way, clients int) []Kind {
 	return slices.DeleteFunc(slices.Clone(kinds), func(kind Kind) bool {
 		unasked := len(r.kinds) > 0 && !slices.Contains(r.kinds, string(kind))
@@ -73,8 +73,8 @@ func (c cell) op(clients int) measure.Op {
 	}
 }
 
-// keys returns the keys of a client's next operation: new ones, or those of calls that were
-// made. Each client walks through these from a place of its own.
+// keys returns the keys of a client's next operation: new keys, or keys of earlier calls. Each
+// client walks through the earlier keys from its own start.
 func keys(site *bed.Site, kind Kind, clients int) func(client int) []string {
 	if kind == First {
 		return func(int) []string { return site.NewKeys() }

@@ -11,14 +11,14 @@ import (
 	"github.com/tooldedup/dedup/proof/bench/internal/way"
 )
 
-// A Kind is what is measured of a way.
+// A Kind is a kind of calls of a way.
 type Kind string
 
 // The kinds of calls.
 const (
 	First  Kind = "first"   // a call with a new key
-	Replay Kind = "replay"  // of one of many calls that were made
-	OneKey Kind = "one-key" // of one call, by all clients at the same time, in one process
+	Replay Kind = "replay"  // repeats one of many earlier calls
+	OneKey Kind = "one-key" // repeats one call, by all clients concurrently, in one process
 )
 
 // kinds are all kinds in the order of the report, and titles are their headings.
@@ -29,45 +29,46 @@ var (
 	}
 )
 
-// A Report is what a run has found. All durations are nanoseconds in its JSON.
+// A Report is the result of a run. All durations are nanoseconds in its JSON.
 type Report struct {
 	Machine  bed.Machine   `json:"machine"`
 	Rounds   int           `json:"rounds"`
 	Duration time.Duration `json:"duration_ns"` // of one cell in one round
-	To       string        `json:"to"`          // the way that the ratios are to
+	To       string        `json:"to"`          // the base of the ratios
 	Lines    []Line        `json:"lines"`
-	Skipped  []string      `json:"skipped,omitempty"` // ways, and why
+	Skipped  []string      `json:"skipped,omitempty"` // ways with their reasons
 	Cells    []Cell        `json:"cells"`
 	Costs    []Cost        `json:"costs"`
 }
 
 // A Line is the way to the servers.
 type Line struct {
-	Delay     time.Duration `json:"delay_ns"`      // asked for, each way; 0: no proxy
+	Delay     time.Duration `json:"delay_ns"`      // requested, each way; 0: no proxy
 	RoundTrip time.Duration `json:"round_trip_ns"` // of SELECT 1, measured, median
 }
 
-// A Load is what a way is measured under.
+// A Load is the load of a measurement.
 type Load struct {
 	Delay   time.Duration `json:"delay_ns"`
 	Clients int           `json:"clients"`
 }
 
-// A Cell is the measure of one way under one load. Latencies are those of operations.
+// A Cell is the result of one way under one load. Latencies are those of operations.
 type Cell struct {
 	Way  string `json:"way"`
 	Kind Kind   `json:"kind"`
 	Load
 	measure.Latency
-	// Processor is the time that the client's process used for a call; median over the rounds.
+	// Processor is the processor time of the client's process for a call, the median of the rounds.
 	Processor time.Duration `json:"client_processor_ns"`
-	// Ratio is that of PerSecond to the same of Report.To: the median over the rounds, the least and the most.
+	// Ratio is PerSecond divided by that of Report.To: the median of the rounds, the lowest and the
+	// highest.
 	Ratio     float64 `json:"ratio"`
 	RatioLow  float64 `json:"ratio_low"`
 	RatioHigh float64 `json:"ratio_high"`
 }
 
-// A Cost is what one call of a way costs, measured with one client on loopback.
+// A Cost is the cost of one call of a way, measured with one client on the loopback.
 type Cost struct {
 	Way  string `json:"way"`
 	Kind Kind   `json:"kind"`
@@ -75,19 +76,19 @@ type Cost struct {
 	RoundTrips      float64 `json:"round_trips"`       // with Postgres
 	RedisRoundTrips float64 `json:"redis_round_trips"` // with Redis
 	WALBytes        float64 `json:"wal_bytes"`
-	PageImages      float64 `json:"page_images"` // in those bytes; about 0, or the warming failed
+	PageImages      float64 `json:"page_images"` // in those bytes; about 0 unless the warm operations failed
 	Flushes         float64 `json:"flushes"`     // of the WAL to disk
 	Allocs          float64 `json:"allocs"`      // on the client
 	AllocBytes      float64 `json:"alloc_bytes"`
 	StoredBytes     float64 `json:"stored_bytes"` // of First only: records, their indexes, without the effect
 }
 
-// Cell returns the cell of the way under the load, and an empty one where there is none.
+// Cell returns the cell of the way under the load, or an empty one.
 func (r *Report) Cell(way string, kind Kind, load Load) Cell {
 	return find(r.Cells, func(c Cell) bool { return c.Way == way && c.Kind == kind && c.Load == load })
 }
 
-// Cost returns the cost of the way, and an empty one where there is none.
+// Cost returns the cost of the way, or an empty one.
 func (r *Report) Cost(way string, kind Kind) Cost {
 	return find(r.Costs, func(c Cost) bool { return c.Way == way && c.Kind == kind })
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/tooldedup/dedup/proof/bench/internal/way"
 )
 
-// A runner is a run under way.
+// A runner is a running measurement.
 type runner struct {
 	options
 	bed   *bed.Bed
@@ -55,7 +55,7 @@ func measured(ctx context.Context, b *bed.Bed, o options) (_ *Report, err error)
 	return r.found, nil
 }
 
-// prepare seeds a site for the way, and counts what a call of it costs.
+// prepare seeds a site for the way and counts the cost of a call.
 func (r *runner) prepare(ctx context.Context, w way.Way) error {
 	s, err := r.bed.Site(ctx, w)
 	if errors.Is(err, bed.ErrNoRedis) {

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const redisFolder = "../../../../.cache/redis"
 
-// flagged are the options of a command line without flags.
+// flagged are the default options of the command line.
 func flagged() options {
 	var o options
 	o.flags(pflag.NewFlagSet("", pflag.ContinueOnError))
@@ -55,8 +55,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// trips are those with Postgres, of a first call and of a replay. Those of the rivals are
-// theirs to change, in the next release.
+// trips are the round trips of Postgres, of a first call and of a replay. The rivals may change
+// theirs in a release.
 var trips = map[string][2]float64{
 	"bare":       {3},
 	"textbook":   {5, 3},
@@ -70,10 +70,10 @@ var trips = map[string][2]float64{
 	"accept":     {4},
 }
 
-// redisTrips are those with Redis.
+// redisTrips are the round trips of Redis.
 var redisTrips = map[string][2]float64{"redis": {4, 1}}
 
-// TestWays runs the ways whose trips are known: a first call has one effect, a replay has none.
+// TestWays runs the ways with known round trips: a first call has one effect, a replay has none.
 func TestWays(t *testing.T) {
 	t.Parallel()
 	b, err := bed.Start(t.Context(), bed.Options{Fast: true, RedisFolder: redisFolder})
@@ -111,7 +111,7 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// TestLongAllWays measures every way at once, with as many clients as the default has.
+// TestLongAllWays measures every way at once, with the default number of clients.
 func TestLongAllWays(t *testing.T) {
 	t.Parallel()
 
@@ -132,7 +132,7 @@ func TestLongAllWays(t *testing.T) {
 	}
 }
 
-// sample is one of the given number of calls in a second.
+// sample has the given number of calls in a second.
 func sample(calls int, latencies ...time.Duration) measure.Sample {
 	return measure.Sample{Calls: calls, Elapsed: time.Second, Latencies: latencies}
 }
@@ -140,7 +140,7 @@ func sample(calls int, latencies ...time.Duration) measure.Sample {
 func TestCompare(t *testing.T) {
 	t.Parallel()
 
-	// In the second round the machine was half as fast, which changes no ratio.
+	// In the second round the machine was half as fast. No ratio changes.
 	base := measure.Rounds{sample(1000), sample(500), sample(1000)}
 	rounds := measure.Rounds{sample(800, 1, 2), sample(400, 9), sample(700, 3)}
 	require.Equal(t, Cell{
@@ -148,7 +148,8 @@ func TestCompare(t *testing.T) {
 	}, compare(rounds, base))
 }
 
-// Each client replays calls of its own, whole batches of them; all replay the same one where one key is asked for.
+// Each client replays its own calls in whole batches. With one key all clients replay the same
+// call.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 

@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// stored is the size of all tables and indexes but the effects' and the system's, vacuumed. Only
-// main forks count: the maps of free space and visibility take a few pages in any table,
-// however small. No record of the benchmark is long enough for TOAST.
+// stored is the size of all tables and indexes except the effects' and the system's, vacuumed. Only
+// main forks count: the maps of free space and visibility take a few pages in any table. No record
+// of the benchmark is long enough for TOAST.
 func stored(ctx context.Context, pools []*pgxpool.Pool) (all int64, err error) {
 	for _, pool := range pools {
 		if _, err := pool.Exec(ctx, `VACUUM`); err != nil {
@@ -31,10 +31,10 @@ func stored(ctx context.Context, pools []*pgxpool.Pool) (all int64, err error) {
 	return all, nil
 }
 
-// A walState is how far the server's WAL has come.
+// A walState is the state of the server's WAL.
 type walState struct{ bytes, images, flushes int64 }
 
-// readWAL reads it, including what idle backends have not reported yet.
+// readWAL reads the state, including reports of idle backends.
 func readWAL(ctx context.Context, admin *pgxpool.Pool, pools []*pgxpool.Pool) (state walState, err error) {
 	for _, pool := range pools {
 		if err := flushStatistics(ctx, pool); err != nil {
@@ -58,8 +58,8 @@ func readWAL(ctx context.Context, admin *pgxpool.Pool, pools []*pgxpool.Pool) (s
 	return state, nil
 }
 
-// flushStatistics makes every idle connection of the pool report its statistics, which
-// it does once a second unless it is asked to.
+// flushStatistics makes every idle connection of the pool report its statistics. Otherwise it would
+// do so once a second.
 func flushStatistics(ctx context.Context, pool *pgxpool.Pool) error {
 	for _, conn := range pool.AcquireAllIdle(ctx) {
 		defer conn.Release()

@@ -1,9 +1,8 @@
-// Package scale measures what a single call on a small table does not show: how
-// dedup.Do fares as its table grows and while expired records are swept, and how an outbox keeps up.
+// Package scale measures what a single call on a small table does not show: dedup.Do on a growing
+// table and beside a sweep, and the speed of an outbox.
 //
-// Each of its commands starts a private server with the settings of production
-// and its data on a disk, and writes what it measured to the terminal. What is
-// wanted stands in the headings of the tables.
+// Each of its commands starts a private server with production's settings and its data on a disk,
+// and writes its figures to the terminal. The headings of the tables have the goals.
 package scale
 
 import (
@@ -18,7 +17,8 @@ import (
 
 const day = 24 * time.Hour
 
-// command makes of cmd one that checks its counts, which must be positive, starts a server, and measures on it.
+// command completes cmd: it checks the counts, which must be positive, starts a server and measures
+// on it.
 func command(cmd *cobra.Command, counts func() []int, measure func(context.Context, *bed.Bed) error) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

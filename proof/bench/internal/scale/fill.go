@@ -12,7 +12,7 @@ import (
 	"github.com/tooldedup/dedup/proof/bench/internal/way"
 )
 
-// KeyKind is where in the primary key's index a new record falls.
+// KeyKind is the place of a new record in the primary key's index.
 type KeyKind string
 
 const (
@@ -20,7 +20,7 @@ const (
 	RandomKeys  KeyKind = "random"  // as of any hash: anywhere
 )
 
-// timed is how long the part of a key is that orders it.
+// timed is the length of the key's part that orders it.
 const timed = len("ts1_000000000_")
 
 func (k KeyKind) newKey() string {
@@ -41,24 +41,26 @@ func calls(session *way.Session, keys KeyKind) measure.Op {
 // warmCalls of a client prepare its statements.
 const warmCalls = 5
 
-// filling says what records to fill a table with.
+// filling describes the records of a filled table.
 type filling struct {
 	keys    KeyKind
 	records int
 	// The records were created one after the other between from and to ago.
 	from, to time.Duration
-	// How long results are kept, and tombstones after them; the table's clock decides what is due.
+	// The retention of results and then of tombstones. The table's clock decides which records are
+	// due.
 	result, tombstone time.Duration
 	// swept records have lost their result: they are tombstones.
 	swept bool
 }
 
-// fresh are records as they stand a day after the first came in: none of them is due.
+// fresh returns records that came within the last day: none of them is due.
 func fresh(keys KeyKind, records int) filling {
 	return filling{keys: keys, records: records, from: 20 * time.Hour, to: time.Second, result: day, tombstone: 30 * day}
 }
 
-// filled makes a site of dedup.Do with a filled table, as autovacuum and a checkpoint would leave it.
+// filled makes a site of dedup.Do with a filled table, in the state after autovacuum and a
+// checkpoint.
 func filled(ctx context.Context, b *bed.Bed, f filling) (*bed.Site, error) {
 	site, err := b.Site(ctx, way.Named("do"))
 	if err != nil {
@@ -83,18 +85,18 @@ func filled(ctx context.Context, b *bed.Bed, f filling) (*bed.Site, error) {
 	return site, b.Checkpoint(ctx)
 }
 
-// Records are written in chunks, each sorted by key. Random keys one by
-// one would visit a cold page each, which takes hours. But one chunk would leave
-// the index's pages packed as no random inserts leave them; after forty they are
-// as full as they would be.
+// Records are written in chunks, each sorted by key. One by one, random keys would visit a cold
+// page each, which takes hours. One single chunk would pack the index's pages tighter than random
+// inserts do. After forty chunks they are as full as after random inserts.
 const (
 	fillChunks = 40
 	leastChunk = 1_000
 	mostChunk  = 500_000
 )
 
-// fillSQL writes records as the library would have. All carry the specimen's fingerprint and digests: neither is
-// indexed or compressed, so only their length matters. Their keys have the form of dedup.NewKey; %s is the part that orders them.
+// fillSQL writes records as the library does. All have the specimen's fingerprint and digests:
+// these are neither indexed nor compressed, so only their length matters. Their keys have the form
+// of dedup.NewKey. %s is the part that orders them.
 const fillSQL = `
 INSERT INTO tool_dedup (scope, tool, key, fingerprint, outcome, arg_digests, result, created_at, expires_at, forget_at)
 SELECT scope, tool,
@@ -137,7 +139,7 @@ func (f filling) into(ctx context.Context, site *bed.Site) error {
 	return nil
 }
 
-// Sizes are what a table of records takes on disk, in bytes.
+// Sizes are the sizes of a table of records on disk, in bytes.
 type Sizes struct {
 	Records    int64 `json:"records"`
 	Heap       int64 `json:"heap_bytes"`

@@ -14,8 +14,7 @@ import (
 	"github.com/tooldedup/dedup/proof/bench/internal/way"
 )
 
-// GrowthOptions say how the cost of a call is measured against the size of its
-// table.
+// GrowthOptions are the options of growth, which measures a call against the size of its table.
 type GrowthOptions struct {
 	Sizes   []int // records in the table, the smallest first
 	Clients []int // callers at a time
@@ -23,17 +22,16 @@ type GrowthOptions struct {
 	Calls   int   // of each way in each round
 }
 
-// Growth is what first calls cost on tables of several sizes.
+// Growth is the cost of first calls on tables of several sizes.
 type Growth struct {
 	Machine bed.Machine   `json:"machine"`
 	Rows    []GrowthRow   `json:"rows"`
 	Tables  []GrowthTable `json:"tables"`
 }
 
-// GrowthRow is one size, kind of keys and number of clients. Three ways were
-// measured in turn in the same rounds: the bare transaction, a call on a table
-// of the smallest size, and a call on this table. So the ratios are free of
-// whatever else changed on the machine between two sizes.
+// GrowthRow is one size, kind of keys and number of clients. Three ways were measured in turn in
+// the same rounds: the bare transaction, a call on a table of the smallest size, and a call on this
+// table. The ratios are therefore free of other changes of the machine between two sizes.
 type GrowthRow struct {
 	Keys    KeyKind         `json:"keys"`
 	Records int             `json:"records"`
@@ -47,8 +45,8 @@ type GrowthRow struct {
 	ToBare  float64 `json:"p50_to_bare"`
 }
 
-// GrowthTable is what a table takes on disk before it is called, and the WAL that a call on it writes,
-// effect included.
+// GrowthTable is the size of a table on disk before calls, and the WAL of a call on it, effect
+// included.
 type GrowthTable struct {
 	Keys KeyKind `json:"keys"`
 	Sizes
@@ -108,15 +106,15 @@ func growth(ctx context.Context, b *bed.Bed, o GrowthOptions) (g *Growth, err er
 	return g, nil
 }
 
-// measure fills a table to the size and measures on it, right after a checkpoint,
-// letting no other come.
+// measure fills a table to the size and measures on it right after a checkpoint. No other
+// checkpoint follows.
 func (g *Growth) measure(ctx context.Context, b *bed.Bed, o GrowthOptions, keys KeyKind, size int) (err error) {
 	small, err := filled(ctx, b, fresh(keys, o.Sizes[0]))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, small.Drop(ctx)) }()
-	grown, err := filled(ctx, b, fresh(keys, size)) // the last, since a filling ends with a checkpoint
+	grown, err := filled(ctx, b, fresh(keys, size)) // last, since it ends with a checkpoint
 	if err != nil {
 		return err
 	}
@@ -141,7 +139,7 @@ func (g *Growth) measure(ctx context.Context, b *bed.Bed, o GrowthOptions, keys 
 	return err
 }
 
-// walPerCall measures what one client's calls write.
+// walPerCall measures the WAL of one client's calls.
 func walPerCall(ctx context.Context, site *bed.Site, keys KeyKind, n int) (perCall float64, err error) {
 	const position = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
 	err = site.Session(ctx, site.Env(1), func(session *way.Session) error {

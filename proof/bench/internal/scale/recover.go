@@ -17,14 +17,14 @@ import (
 	"github.com/tooldedup/dedup/proof/bench/internal/way"
 )
 
-// RecoverOptions say what an outbox has to do.
+// RecoverOptions are the load of an outbox.
 type RecoverOptions struct {
-	Backlog  int           // operations that are accepted before Recover begins
-	Dead     int           // operations of a provider that does not answer
-	Provider time.Duration // that the other one takes
+	Backlog  int           // operations accepted before Recover begins
+	Dead     int           // operations of a silent provider
+	Provider time.Duration // the other provider's time for one
 	Conns    int           // of the pool
-	Rate     float64       // operations accepted a second, once the backlog is gone
-	Paced    time.Duration // for so long
+	Rate     float64       // operations accepted a second, after the backlog
+	Paced    time.Duration // the duration of that
 }
 
 // RecoverCommand returns the command `recover`.
@@ -61,8 +61,8 @@ An outbox of one process with a pool of %d connections, and a provider that take
 	return nil
 }
 
-// recovered makes an outbox, and returns how long it took to carry out the backlog, and how late each
-// operation was that was accepted after that.
+// recovered makes an outbox. It returns the time for the backlog and the delay of each later
+// operation.
 func recovered(ctx context.Context, b *bed.Bed, o RecoverOptions, dead int) (backlog, later measure.Sample, err error) {
 	site, err := b.Site(ctx, way.Named("do"))
 	if err != nil {
@@ -89,7 +89,7 @@ func recovered(ctx context.Context, b *bed.Bed, o RecoverOptions, dead int) (bac
 	}()
 	defer func() {
 		end()
-		_ = box.tools.Close(recovering) // the silent provider's attempts are not waited for
+		_ = box.tools.Close(recovering) // without a wait for the silent provider
 		<-ended
 	}()
 	if backlog, err = box.await(ctx, o.Backlog); err != nil {
@@ -104,26 +104,26 @@ func recovered(ctx context.Context, b *bed.Bed, o RecoverOptions, dead int) (bac
 	return backlog, later, err
 }
 
-// intent is what an operation is to do, and when it was accepted.
+// intent is an operation's effect and the time of its acceptance.
 type intent struct {
 	N  int       `json:"n"`
 	At time.Time `json:"at"`
 }
 
-// effect is what was done, and how long after it was accepted.
+// effect is an effect and its delay after the acceptance.
 type effect struct {
 	n    int
 	late time.Duration
 }
 
-// outbox has a tool whose provider answers, and one whose provider does not.
+// outbox has a tool with a provider that answers, and a tool with a silent provider.
 type outbox struct {
 	d               *dedup.Deduper
 	tools           *external.Tools
 	healthy, silent *external.Handle[intent, intent]
 	accepted        int
 	done            chan effect
-	seen            map[int]bool // what has taken effect
+	seen            map[int]bool // operations that have taken effect
 }
 
 func newOutbox(pool *pgxpool.Pool, o RecoverOptions) (_ *outbox, err error) {
@@ -153,7 +153,7 @@ func newOutbox(pool *pgxpool.Pool, o RecoverOptions) (_ *outbox, err error) {
 	return box, err
 }
 
-// accept accepts so many operations in one transaction.
+// accept accepts a number of operations in one transaction.
 func (o *outbox) accept(ctx context.Context, h *external.Handle[intent, intent], operations int) error {
 	return o.d.BeginFunc(ctx, func(tx pgx.Tx) error {
 		for range operations {

@@ -22,8 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// setup is a server to measure on, which keeps no promise to the disk: tests look at counts and
-// never at times.
+// setup starts a server that need not keep data safe: tests look at counts and never at times.
 func setup(t *testing.T) (*bed.Bed, *bytes.Buffer) {
 	t.Helper()
 	b, err := bed.Start(t.Context(), bed.Options{Fast: true})
@@ -34,7 +33,7 @@ func setup(t *testing.T) (*bed.Bed, *bytes.Buffer) {
 	return b, &out
 }
 
-// A command line that is wrong is answered before a server is started.
+// A wrong command line is refused before a server is started.
 func TestFlags(t *testing.T) {
 	t.Parallel()
 
@@ -76,7 +75,7 @@ func TestCommandWritesItsFile(t *testing.T) {
 	require.Contains(t, out.String(), "checkpoint_timeout 1h")
 }
 
-// The keys of a filled table have the form of those of calls.
+// The keys of a filled table have the form of a call's keys.
 func TestKeysOfFilledTables(t *testing.T) {
 	t.Parallel()
 	b, _ := setup(t)
@@ -103,8 +102,8 @@ func TestKeysOfFilledTables(t *testing.T) {
 	}
 }
 
-// A filled table stands for one that calls have filled: same rows, same sizes,
-// and the library replays them.
+// A filled table equals a table that calls filled: the same rows and sizes, and the library replays
+// them.
 func TestFilledRecordsAreTheLibrarysOwn(t *testing.T) {
 	t.Parallel()
 	b, _ := setup(t)
@@ -134,7 +133,7 @@ func TestFilledRecordsAreTheLibrarysOwn(t *testing.T) {
 	require.Equal(t, map[string]any{"id": 1.0}, result.Value)
 	require.Equal(t, day, result.ExpiresAt.Sub(result.CreatedAt))
 
-	// A call of the library's own, whose effect has an id of as many digits.
+	// A call of the library. Its effect's id has as many digits.
 	require.NoError(t, site.Session(t.Context(), site.Env(1), func(session *way.Session) error {
 		return session.Call(t.Context(), []string{RandomKeys.newKey()})
 	}))
@@ -184,7 +183,7 @@ func TestLongSweep(t *testing.T) {
 	require.Positive(t, calls[2].Calls)
 }
 
-// Nothing is reported for a sweep that left something behind or took what was not due.
+// A sweep that left due records or took others is not reported.
 func TestSweepAllChecksTheCounts(t *testing.T) {
 	t.Parallel()
 	b, _ := setup(t)

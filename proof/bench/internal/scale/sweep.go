@@ -14,21 +14,21 @@ import (
 	"github.com/tooldedup/dedup/proof/bench/internal/way"
 )
 
-// SweepOptions say how the sweep is measured.
+// SweepOptions are the options of the measurement.
 type SweepOptions struct {
-	Records int           // that are due
+	Records int           // due records
 	Rest    float64       // dedup.SweepOptions.Rest; 0 is its default
 	Rate    float64       // calls a second of the load
 	Clients int           // that make them
-	Quiet   time.Duration // how long the load runs without a sweep, before it and again after it
+	Quiet   time.Duration // the time of the load without a sweep, before it and again after it
 }
 
-// due is what a sweep makes of a record.
+// due is the effect of a sweep on a record.
 type due string
 
 const (
-	forgets due = "forgotten"  // tombstones whose time is over are deleted
-	expires due = "tombstones" // results whose time is over are dropped
+	forgets due = "forgotten"  // expired tombstones are deleted
+	expires due = "tombstones" // expired results are dropped
 )
 
 // SweepCommand returns the command `sweep`.
@@ -60,8 +60,8 @@ func sweep(ctx context.Context, b *bed.Bed, o SweepOptions) error {
 		if err != nil {
 			return fmt.Errorf("sweeping %s under load: %w", due, err)
 		}
-		// Before and after together: a table that has just been filled and vacuumed is
-		// quicker than it will ever be.
+		// Before and after together: a table is at its fastest right after it was filled and
+		// vacuumed.
 		before, during, after := calls[0].Latency(), calls[1].Latency(), calls[2].Latency()
 		quiet := measure.Rounds{calls[0], calls[2]}.Latency()
 		t.Row(due, o.Records, int(alone), int(loaded), during.Calls, quiet.P50, during.P50,
@@ -71,8 +71,8 @@ func sweep(ctx context.Context, b *bed.Bed, o SweepOptions) error {
 	return nil
 }
 
-// sweepOf measures a sweep of a new table in records a second. Under a load it returns that load's calls
-// before the sweep, beside it, and after it.
+// sweepOf measures a sweep of a new table in records a second. Under a load it also returns the
+// load's calls before, beside and after the sweep.
 func sweepOf(ctx context.Context, b *bed.Bed, o SweepOptions, due due, load bool) (perSecond float64, found [3]measure.Sample, err error) {
 	f := filling{keys: OrderedKeys, records: o.Records, from: 3 * day, to: 2 * day, result: day, tombstone: 30 * day}
 	if due == forgets {
@@ -104,8 +104,7 @@ func sweepOf(ctx context.Context, b *bed.Bed, o SweepOptions, due due, load bool
 	return perSecond, found, err
 }
 
-// sweepAll sweeps once and returns the records a second. All that were due must
-// be gone.
+// sweepAll sweeps once and returns the records a second. All due records must be gone.
 func sweepAll(ctx context.Context, site *bed.Site, o SweepOptions, due due) (float64, error) {
 	d, err := dedup.New(site.Pools[0], nil)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/tooldedup/dedup/sqldedup"
 )
 
-// openSQL opens a database on the session's pool that keeps as many connections as there are clients.
+// openSQL opens a database on the session's pool that keeps as many connections as there are
+// clients.
 func openSQL(s *Session) *sql.DB {
 	db := stdlib.OpenDBFromPool(s.pool())
 	db.SetMaxIdleConns(s.Clients)
@@ -26,7 +27,7 @@ func insertSQL(ctx context.Context, tx *sql.Tx, ref string) (r row, err error) {
 	return r, err
 }
 
-// bareSQL is the transaction of database/sql that the effect needs anyway.
+// bareSQL is the effect's transaction by database/sql, without protection.
 func bareSQL(_ context.Context, s *Session) (caller, error) {
 	db := openSQL(s)
 	return func(ctx context.Context, keys []string) error {
@@ -50,7 +51,7 @@ func doSQL(ctx context.Context, d *dedup.Deduper, keys []string) error {
 	return err
 }
 
-// booking is a row of effects as gorm has it.
+// booking is gorm's row of effects.
 type booking struct {
 	ID  int `gorm:"primaryKey"`
 	Ref string
@@ -68,7 +69,7 @@ func insertGorm(tx *gorm.DB, ref string) (row, error) {
 	return row{ID: b.ID}, err
 }
 
-// bareGorm is the same transaction by gorm, and so gorm's own time.
+// bareGorm is the effect's transaction by gorm, without protection.
 func bareGorm(_ context.Context, s *Session) (caller, error) {
 	orm, err := openGorm(s)
 	return func(ctx context.Context, keys []string) error {
@@ -79,7 +80,7 @@ func bareGorm(_ context.Context, s *Session) (caller, error) {
 	}, err
 }
 
-// doGorm is dedup.Do with an effect of gorm's.
+// doGorm is dedup.Do with an effect by gorm.
 func doGorm(_ context.Context, s *Session) (caller, error) {
 	orm, err := openGorm(s)
 	if err != nil {

@@ -9,15 +9,14 @@ import (
 	"github.com/dbos-inc/dbos-transact-golang/dbos"
 )
 
-// dbosShutdown is how long DBOS may take to end its own goroutines.
+// dbosShutdown bounds the end of DBOS's goroutines.
 const dbosShutdown = 10 * time.Second
 
 type workflow = func(dbos.Context, args) (row, error)
 
-// dbosTransaction is a workflow of DBOS Transact with one transaction, whose id is
-// the key. Where application and system share a pool, the step's checkpoint is
-// part of the effect's transaction. Where they do not, as DBOS's documentation shows it,
-// the step is recorded in both.
+// dbosTransaction is a workflow of DBOS Transact with one transaction. Its id is the key. If
+// application and system share a pool, the step's checkpoint is part of the effect's transaction.
+// Otherwise, as in DBOS's documentation, the step is recorded in both.
 func dbosTransaction(ctx context.Context, s *Session) (caller, error) {
 	system, err := newDBOS(ctx, s)
 	if err != nil {
@@ -35,8 +34,8 @@ func dbosTransaction(ctx context.Context, s *Session) (caller, error) {
 	})
 }
 
-// dbosStep is a workflow of one step, whose effect commits by itself as one outside of
-// the database does: see externalDo.
+// dbosStep is a workflow of one step. Its effect commits alone, as an effect outside of the
+// database does: see externalDo.
 func dbosStep(ctx context.Context, s *Session) (caller, error) {
 	system, err := newDBOS(ctx, s)
 	if err != nil {
@@ -47,7 +46,7 @@ func dbosStep(ctx context.Context, s *Session) (caller, error) {
 	})
 }
 
-// newDBOS keeps DBOS's records in the second database, or in the application's own where there is none.
+// newDBOS keeps DBOS's records in the second database, or in the application's own without one.
 func newDBOS(ctx context.Context, s *Session) (dbos.Context, error) {
 	return dbos.NewContext(ctx, dbos.Config{
 		AppName: "bench", SystemDBPool: s.Pools[len(s.Pools)-1], ApplicationVersion: "1", ExecutorID: "bench",

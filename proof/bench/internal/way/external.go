@@ -20,8 +20,8 @@ func externalDo(_ context.Context, s *Session) (caller, error) {
 	}, err
 }
 
-// externalAccept is an outbox: [external.Handle.Accept] in the transaction of a write. Where
-// Accept answers that the transaction has to be run again, [dedup.Deduper.BeginFunc] does so.
+// externalAccept is an outbox: [external.Handle.Accept] in the transaction of a write.
+// [dedup.Deduper.BeginFunc] runs the transaction again if Accept asks for it.
 func externalAccept(_ context.Context, s *Session) (caller, error) {
 	d, handle, err := provider(s)
 	return func(ctx context.Context, keys []string) error {
@@ -35,8 +35,8 @@ func externalAccept(_ context.Context, s *Session) (caller, error) {
 	}, err
 }
 
-// provider adds a tool that acts outside of the database. An INSERT that commits by itself
-// stands for the provider: one trip, as many as a provider's.
+// provider adds a tool that acts outside of the database. Its provider is an INSERT that commits
+// alone: one trip, as to a provider.
 func provider(s *Session) (*dedup.Deduper, *external.Handle[args, row], error) {
 	d, err := dedup.New(s.pool(), nil)
 	if err != nil {
@@ -46,7 +46,7 @@ func provider(s *Session) (*dedup.Deduper, *external.Handle[args, row], error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s.atEnd(func() error { return tools.Close(context.Background()) }) // waits for what they still do
+	s.atEnd(func() error { return tools.Close(context.Background()) }) // waits for running operations
 	handle, err := external.Add(tools, external.Tool[args, row]{
 		Name: Tool,
 		Perform: func(ctx context.Context, _ external.Attempt, in args) (row, error) {

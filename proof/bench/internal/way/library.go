@@ -36,7 +36,7 @@ func do(ctx context.Context, d *dedup.Deduper, keys []string) error {
 	return err
 }
 
-// doLookFirst takes one trip more for a first call, and one less for a replay.
+// doLookFirst takes one more trip for a first call, and one less for a replay.
 func doLookFirst(ctx context.Context, d *dedup.Deduper, keys []string) error {
 	c := call(keys[0])
 	c.LookFirst = true
@@ -44,7 +44,7 @@ func doLookFirst(ctx context.Context, d *dedup.Deduper, keys []string) error {
 	return err
 }
 
-// doTx calls in a transaction of the caller's that holds nothing else.
+// doTx calls in a transaction of the caller's without other statements.
 func doTx(ctx context.Context, d *dedup.Deduper, keys []string) error {
 	return pgx.BeginFunc(ctx, d.Pool(), func(tx pgx.Tx) error {
 		_, err := dedup.DoTx(ctx, d, tx, call(keys[0]), book(keys[0]))
@@ -80,8 +80,8 @@ func doBatch(ctx context.Context, d *dedup.Deduper, keys []string) error {
 	return nil
 }
 
-// doOTel is do with oteldedup, and a part of the calls sampled. Spans are
-// batched for an exporter that drops them, and metrics wait for a reader that does not come.
+// doOTel is do with oteldedup and a share of sampled calls. Spans are batched for an exporter that
+// drops them, and metrics have no reader.
 func doOTel(sampled float64) connect {
 	return func(_ context.Context, s *Session) (caller, error) {
 		sampler := sdktrace.ParentBased(sdktrace.TraceIDRatioBased(sampled))
@@ -100,7 +100,7 @@ func doOTel(sampled float64) connect {
 	}
 }
 
-// dropped is an exporter that drops what it gets.
+// dropped is an exporter that drops its spans.
 type dropped struct{}
 
 func (dropped) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return nil }

@@ -20,10 +20,10 @@ const (
 // errLocked means that a twin is in flight.
 var errLocked = errors.New("a twin holds the lock")
 
-// redisLock is the pattern with a lock and the results in Redis: GET the result, SET
-// NX the lock, the transaction with the effect, SET the result, DEL the lock.
-// It is not safe: who dies between COMMIT and that SET has its effect repeated, and
-// so has who takes longer than the lock lasts.
+// redisLock is the pattern with a lock and the results in Redis: GET the result, SET NX the lock,
+// the transaction with the effect, SET the result, DEL the lock. It is not safe: a client that dies
+// between COMMIT and SET repeats its effect, and so does a client that takes longer than the lock
+// lasts.
 func redisLock(ctx context.Context, s *Session) (caller, error) {
 	client := redis.NewClient(&redis.Options{Addr: s.Redis, PoolSize: s.Clients + 2, MinIdleConns: s.Clients + 2})
 	s.atEnd(client.Close)
@@ -43,8 +43,8 @@ func callLocked(ctx context.Context, client *redis.Client, pool *pgxpool.Pool, k
 	if !errors.Is(err, redis.Nil) {
 		return err
 	}
-	// A careful client would put a token of its own into the lock and compare it
-	// before it deletes. That is left out, in Redis's favour.
+	// A careful client would put a token into the lock and compare it before the DEL. That is left
+	// out, in Redis's favour.
 	if err := client.SetArgs(ctx, name+":lock", "1", redis.SetArgs{Mode: "NX", TTL: lockTTL}).Err(); err != nil {
 		if errors.Is(err, redis.Nil) {
 			return errLocked

@@ -11,9 +11,9 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// riverUnique is a unique job that is inserted in the effect's transaction: who
-// inserts it has the effect, who finds it there has none. A replay learns that
-// the call was made, and not what it answered.
+// riverUnique is a unique job that is inserted in the effect's transaction. A call that inserts it
+// has the effect, and a call that finds it has none. A replay learns that the call was made, and
+// not its answer.
 func riverUnique(_ context.Context, s *Session) (caller, error) {
 	unique := &river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true}}
 	return insertJob(s, unique)
@@ -22,9 +22,9 @@ func riverUnique(_ context.Context, s *Session) (caller, error) {
 // riverJob is an outbox: a job that is inserted in the effect's transaction.
 func riverJob(_ context.Context, s *Session) (caller, error) { return insertJob(s, nil) }
 
-// insertJob makes calls that insert a job and have the effect, unless there is such a job.
+// insertJob makes calls that insert a job and have the effect, unless the job is there.
 func insertJob(s *Session, opts *river.InsertOpts) (caller, error) {
-	// Without queues the client only inserts, and does nothing on its own.
+	// Without queues the client only inserts.
 	client, err := river.NewClient(riverpgxv5.New(s.pool()), &river.Config{})
 	return func(ctx context.Context, keys []string) error {
 		return pgx.BeginFunc(ctx, s.pool(), func(tx pgx.Tx) error {

@@ -10,33 +10,32 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// An Env is what a way is run on.
+// An Env is the environment of a way.
 type Env struct {
-	// Postgres are the URLs of the way's databases: of that which has the effects, and
-	// of another one on the same server for ways that keep their records apart.
+	// Postgres are the URLs of the way's databases: first the database with the effects, then
+	// another one on the same server for ways that keep their records apart.
 	Postgres []string
-	// Redis is the address of a Redis server, empty where there is none.
+	// Redis is the address of a Redis server, or empty.
 	Redis string
-	// Clients is how many call at the same time: a pool has that many
-	// connections and two to spare.
+	// Clients is the number of concurrent callers. A pool has two more connections.
 	Clients int
 }
 
-// A Session is a way that is connected.
+// A Session is a connected way.
 type Session struct {
 	Env
-	// Call makes one call for each of the keys, Batch of them. A key that was
-	// used before is replayed, if the way can do that. It may be called from any goroutine.
+	// Call makes one call for each of the Batch keys. A key that was used before is replayed, if
+	// the way has replays. Call is safe for concurrent use.
 	Call caller
 	// Pools are the connections to Postgres, a pool for each database.
 	Pools []*pgxpool.Pool
 
-	ends []func() error // of what the way has beside the pools
+	ends []func() error // closes the way's other resources
 }
 
 type caller = func(ctx context.Context, keys []string) error
 
-// connect connects what a way needs beside the session's pools, and returns what makes its calls.
+// connect opens a way's other resources and returns the function that makes its calls.
 type connect = func(ctx context.Context, s *Session) (caller, error)
 
 // Open connects the way.
@@ -58,10 +57,10 @@ func (w Way) Open(ctx context.Context, env Env) (_ *Session, err error) {
 	return s, err
 }
 
-// pool leads to the database that has the effects.
+// pool is the pool of the database with the effects.
 func (s *Session) pool() *pgxpool.Pool { return s.Pools[0] }
 
-// atEnd has end called when the session is closed, before its pools are.
+// atEnd adds a function that Close calls before it closes the pools.
 func (s *Session) atEnd(end func() error) { s.ends = append(s.ends, end) }
 
 // Close ends the session.
@@ -75,8 +74,7 @@ func (s *Session) Close() (err error) {
 	return err
 }
 
-// Pool connects all connections of a pool at once, so that none is opened while
-// something is measured.
+// Pool connects all connections of a pool at once, so that none is opened during a measurement.
 func Pool(ctx context.Context, url string, conns int) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {

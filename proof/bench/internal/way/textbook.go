@@ -20,9 +20,8 @@ func createTextbook(ctx context.Context, pool *pgxpool.Pool) error {
 	return err
 }
 
-// textbook is the pattern as it is written down everywhere: look, act, record,
-// in one transaction, each with a trip of its own. What it lacks is all but the easy case: a lost race is an error to it,
-// and the answer to a lost COMMIT is not known.
+// textbook is the well-known pattern: look, act and record in one transaction, each with a separate
+// trip. It only covers the easy case: a lost race is an error, and a lost COMMIT has no answer.
 func textbook(_ context.Context, s *Session) (caller, error) {
 	return func(ctx context.Context, keys []string) error {
 		return pgx.BeginFunc(ctx, s.pool(), func(tx pgx.Tx) error { return lookActRecord(ctx, tx, keys[0]) })

@@ -1,8 +1,8 @@
-// Package way holds the ways that the benchmark compares: the library's own, the
-// transaction without any of them, and what else people use.
+// Package way holds the ways that the benchmark compares: the library's own, the plain transaction,
+// and common alternatives.
 //
-// All have the same effect, one row in the table effects, whose ref is the key of
-// the call: a key that stands in it twice was doubled.
+// All have the same effect, one row in the table effects. Its ref is the key of the call: a key
+// with two rows was doubled.
 package way
 
 import (
@@ -17,25 +17,24 @@ import (
 	"github.com/tooldedup/dedup/migrations"
 )
 
-// A Way is a way to make a write, run once or not.
+// A Way is a way to make a write, protected or not.
 type Way struct {
-	// Name is what --ways takes; Title is what stands in the table.
+	// Name is the way's name in --ways, Title its name in the table.
 	Name, Title string
-	// Batch is how many calls one operation makes.
+	// Batch is the number of calls of one operation.
 	Batch int
-	// Replays says that a second call with the same key has no effect.
+	// Replays is true if a second call with the same key has no effect.
 	Replays bool
-	// NeedsRedis and Databases say what must be in the Env.
+	// NeedsRedis and Databases are the requirements on the Env.
 	NeedsRedis bool
 	Databases  int
-	// Prepare creates what the way needs beside the table effects. It is run
-	// once, on an empty database of the way's own.
+	// Prepare creates the way's own tables. It runs once, on an empty database.
 	Prepare func(ctx context.Context, pool *pgxpool.Pool) error
 
 	connect connect
 }
 
-// Base is the name of the way to which all others are compared.
+// Base is the name of the way to which the others are compared.
 const Base = "bare"
 
 // All returns every way, the base of all ratios first.
@@ -70,7 +69,7 @@ func All() []Way {
 	return ways
 }
 
-// Named returns the way of the name, and an empty one where there is none.
+// Named returns the way with the name, or an empty one.
 func Named(name string) (w Way) {
 	for _, w := range All() {
 		if w.Name == name {
@@ -80,8 +79,8 @@ func Named(name string) (w Way) {
 	return w
 }
 
-// Choose returns the ways of the given names, in the order of All, and the base
-// whether it is named or not. No names mean all.
+// Choose returns the ways with the given names and the base, in the order of All. No names mean
+// all.
 func Choose(names []string) ([]Way, error) {
 	all := All()
 	var known []string
@@ -99,25 +98,25 @@ func Choose(names []string) ([]Way, error) {
 	return slices.DeleteFunc(all, func(w Way) bool { return w.Name != Base && !slices.Contains(names, w.Name) }), nil
 }
 
-// Effects creates the table that all ways write to. It has no index of its own:
-// the smaller the effect, the more of the cost is the way's.
+// Effects creates the table that all ways write to. It has no index: the smaller the effect, the
+// more of the cost is the way's.
 const Effects = `CREATE TABLE effects (id int GENERATED ALWAYS AS IDENTITY, ref text NOT NULL)`
 
 // effect is the effect of every way.
 const effect = `INSERT INTO effects (ref) VALUES ($1) RETURNING id`
 
-// Scope and Tool name the call for those ways that ask for it.
+// Scope and Tool name the call for the ways that need it.
 const (
 	Scope = "acme"
 	Tool  = "book"
 )
 
-// args are the arguments of a call, for those ways that look at them.
+// args are the arguments of a call, for the ways that need them.
 type args struct {
 	Ref string `json:"ref"`
 }
 
-// row is what a call returns.
+// row is the result of a call.
 type row struct {
 	ID int `json:"id"`
 }
@@ -129,8 +128,8 @@ func insert(ctx context.Context, tx interface {
 	return r, err
 }
 
-// bare is the transaction that the effect needs anyway, without any protection:
-// what no way that calls back can beat.
+// bare is the effect's transaction without any protection. No way with a function as its effect can
+// be faster.
 func bare(_ context.Context, s *Session) (caller, error) {
 	return func(ctx context.Context, keys []string) error {
 		return pgx.BeginFunc(ctx, s.pool(), func(tx pgx.Tx) error {

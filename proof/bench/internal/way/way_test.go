@@ -41,8 +41,8 @@ func start(t *testing.T) *bed.Bed {
 	return b
 }
 
-// TestAcceptRestarts lets the first INSERT of an operation fail in a way that ends its transaction for
-// good: the answer is ErrRestartTx, and the way runs its transaction again.
+// TestAcceptRestarts makes the first INSERT of an operation fail so that its transaction cannot go
+// on. The answer is ErrRestartTx, and the way runs its transaction again.
 func TestAcceptRestarts(t *testing.T) {
 	t.Parallel()
 	s, err := start(t).Site(t.Context(), way.Named("accept"))

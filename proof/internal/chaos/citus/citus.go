@@ -1,5 +1,5 @@
-// Package citus is the campaign on a Citus cluster: five ways to call, through all of its nodes, while
-// answers to COMMIT are lost before the nodes and between them, two-phase commits are cut in the
+// Package citus is the campaign on a Citus cluster. Clients call in five ways through all nodes.
+// Answers to COMMIT are lost before the nodes and between them, two-phase commits are cut in the
 // middle, backends are ended and nodes are restarted.
 package citus
 
@@ -22,18 +22,18 @@ import (
 const (
 	workers = 32
 	conns   = 8
-	// blockKeys are the keys after which the books are settled.
+	// The books are settled after blockKeys keys.
 	blockKeys = 1_000
-	// maxTwins is the most deliveries of one key; one half has one.
+	// maxTwins is the most deliveries of one key. Half of the keys have one delivery.
 	maxTwins   = 3
 	answerWait = 250 * time.Millisecond
-	// callWait bounds the first try, and a later one as many times as long: a node that restarts, or a
-	// two-phase commit that is half done, holds calls up.
+	// callWait bounds the first try, and try n has n times as long. A restarting node or a
+	// half-done two-phase commit holds calls up.
 	callWait     = 20 * time.Second
 	controlShare = 10
 )
 
-// Run runs the campaign in both layouts, one half of the calls each.
+// Run runs the campaign in both layouts, with half of the calls in each.
 func Run(ctx context.Context, _ *lab.Lab, p lab.Params, s *lab.Score) (err error) {
 	if missing := citusdb.Missing(); missing != "" {
 		return errors.New(missing)
@@ -61,12 +61,12 @@ func Run(ctx context.Context, _ *lab.Lab, p lab.Params, s *lab.Score) (err error
 	return nil
 }
 
-// arm is a layout with dedup, or the control.
+// arm is one layout with dedup, or the control.
 type arm struct {
 	lab.Arm
 	name     string
 	bySchema bool
-	calls    int // that are wanted
+	calls    int // wanted
 	ways     []lab.Way
 	clients  []client
 	ledger   *lab.Ledger
@@ -75,10 +75,10 @@ type arm struct {
 	say      func(format string, args ...any)
 
 	mu      sync.Mutex
-	answers map[string]int // of each way
+	answers map[string]int // by way
 }
 
-// client is one process: a client of the library for each schema, which share a pool on one node.
+// client is one process: one library client for each schema. They share a pool on one node.
 type client map[string]*lab.Client
 
 func (a *arm) run(ctx context.Context, seed uint64) error {
@@ -125,7 +125,7 @@ func (a *arm) run(ctx context.Context, seed uint64) error {
 	return err
 }
 
-// connect opens the clients: two on each node, every third of them in the order claim first.
+// connect opens two clients on each node. Every third client uses the order claim first.
 func (a *arm) connect(ctx context.Context, c *cluster) error {
 	for i := range 2 * len(c.clients) {
 		pool, err := lab.OpenPool(ctx, c.clients[i%len(c.clients)].URL(), conns, pgx.QueryExecModeCacheStatement)
@@ -148,14 +148,14 @@ func (a *arm) connect(ctx context.Context, c *cluster) error {
 	return nil
 }
 
-// key is one intent of a tenant. No two tenants have the same.
+// key is one intent of a tenant. Two tenants never share a key.
 type key struct {
 	tenant int
 	text   string
 }
 
-// deliverBlock delivers the calls of a block: a key at a time or several together, and twins at once
-// through other nodes.
+// deliverBlock delivers the calls of a block, one key at a time or several together. Twins call at
+// once through other nodes.
 func (a *arm) deliverBlock(ctx context.Context, c *cluster, rng *rand.Rand, block int) {
 	lab.Crowd(workers, func(yield func(func()) bool) {
 		for i := 0; i < blockKeys && ctx.Err() == nil; {
@@ -186,7 +186,7 @@ func (a *arm) deliverBlock(ctx context.Context, c *cluster, rng *rand.Rand, bloc
 	})
 }
 
-// deliver calls again until there is an answer, as an orchestrator does.
+// deliver repeats calls until they have answers, as an orchestrator does.
 func (a *arm) deliver(ctx context.Context, c *cluster, way lab.Way, by *lab.Client, keys []key) {
 	err := lab.Insist(ctx, func(ctx context.Context, n int) error {
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(n+1)*callWait)
@@ -211,7 +211,7 @@ func (a *arm) deliver(ctx context.Context, c *cluster, way lab.Way, by *lab.Clie
 	}
 }
 
-// jobs are the calls, the answer of each of which is the number of the run that was committed.
+// jobs returns the calls. Each answers with the number of its committed run.
 func (a *arm) jobs(c *cluster, keys []key) []lab.Job {
 	jobs := make([]lab.Job, len(keys))
 	for i, k := range keys {

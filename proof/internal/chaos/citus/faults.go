@@ -14,9 +14,9 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// betweenNodes are the faults on the way from a node to a worker, with how often of a thousand
-// units of a COMMIT, and of any other. Nothing is swallowed there: a node waits for ever for
-// another one that is silent.
+// betweenNodes are the faults on the way from a node to a worker, with their frequency in a
+// thousand units with a COMMIT and in a thousand others. No answer is swallowed here: a node waits
+// for ever for a silent node.
 var betweenNodes = []struct {
 	faultproxy.Fault
 	commit, other int
@@ -27,18 +27,18 @@ var betweenNodes = []struct {
 	{faultproxy.Fault{Kind: faultproxy.Delayed, Delay: 100 * time.Millisecond}, 15, 0},
 }
 
-// restartVariable is a command that restarts the node whose number follows, from 0. Without it no node
-// is restarted.
+// restartVariable names a command that restarts a node. It gets the node's number, from 0. Without
+// it no node is restarted.
 const restartVariable = "DEDUP_CITUS_RESTART"
 
 const (
 	restartEvery = 15 * time.Second
-	// endEvery is how often a backend of each node is ended, on average.
+	// endEvery is the average time between two ended backends of a node.
 	endEvery = 200 * time.Millisecond
 )
 
-// arm lets all proxies apply faults: on COMMITs of clients, and on what the nodes send each
-// other, two-phase commits among it.
+// arm lets all proxies apply faults to the clients' COMMITs and to the traffic between nodes,
+// two-phase commits included.
 func (c *cluster) arm(seed uint64) {
 	for i, proxy := range c.clients {
 		lab.ArmCommits(proxy, seed+uint64(i))
@@ -59,12 +59,12 @@ func (c *cluster) arm(seed uint64) {
 	}
 }
 
-// completes reports whether a unit is one of a two-phase commit.
+// completes reports whether a unit belongs to a two-phase commit.
 func completes(u faultproxy.Unit) bool {
 	return faultproxy.AtSQL("prepare transaction")(u) || faultproxy.AtSQL("commit prepared")(u)
 }
 
-// faults counts those that were applied, by kind and place.
+// faults counts the applied faults by kind and place.
 func (c *cluster) faults(a *lab.Arm) {
 	for _, proxy := range c.clients {
 		for kind, n := range proxy.Snapshot().Faults {
@@ -78,7 +78,7 @@ func (c *cluster) faults(a *lab.Arm) {
 	}
 }
 
-// disturb ends backends on every node and restarts a node now and then, until ctx ends.
+// disturb ends backends on every node and now and then restarts a node, until ctx ends.
 func (c *cluster) disturb(ctx context.Context, around *sync.WaitGroup) (ended, restarts *atomic.Int64) {
 	ended, restarts = &atomic.Int64{}, &atomic.Int64{}
 	for _, node := range c.own {
@@ -92,7 +92,7 @@ func (c *cluster) disturb(ctx context.Context, around *sync.WaitGroup) (ended, r
 	}
 	if command := os.Getenv(restartVariable); command != "" {
 		c.repeat(ctx, around, func() time.Duration { return restartEvery }, func(n int) error {
-			// Not cancelled: a node that is down stays down.
+			// without ctx: a node that is down would stay down
 			err := exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", command+" "+strconv.Itoa(n%len(c.own))).Run()
 			if err == nil {
 				restarts.Add(1)
@@ -103,8 +103,8 @@ func (c *cluster) disturb(ctx context.Context, around *sync.WaitGroup) (ended, r
 	return ended, restarts
 }
 
-// repeat does something again and again while nobody settles the books. An error is that of a
-// node that is being restarted.
+// repeat calls a function again and again, except while the books are settled. It ignores errors: a
+// node may be restarting.
 func (c *cluster) repeat(ctx context.Context, around *sync.WaitGroup, pause func() time.Duration, do func(n int) error) {
 	around.Go(func() {
 		for n := 0; lab.Pause(ctx, pause()); n++ {

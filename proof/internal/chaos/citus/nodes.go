@@ -17,27 +17,27 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// cluster is a database on all nodes. Clients reach the nodes, and the nodes reach the workers, through
-// fault proxies.
+// cluster is a database on all nodes. Fault proxies stand between clients and nodes, and between
+// nodes and workers.
 type cluster struct {
 	db       *citusdb.Database
 	bySchema bool
 	own      []*pgxpool.Pool     // to the database on each node, not through a proxy
 	clients  []*faultproxy.Proxy // before each node
 	workers  []*faultproxy.Proxy // before each worker
-	// calm holds the faults between the nodes back while the books are settled, and disturbing, which
-	// is held for reading by whoever ends backends or restarts a node, those.
+	// calm stops the faults between the nodes while the books are settled. A function that ends
+	// backends or restarts a node holds disturbing for reading.
 	calm       atomic.Bool
 	disturbing sync.RWMutex
 }
 
-// tenants are how many there are in both layouts.
+// tenants is the number of tenants in both layouts.
 const tenants = 8
 
 func tenant(n int) string { return fmt.Sprint("tenant", n) }
 
-// schema is where a tenant's tables are: in a distributed schema of its own, or in tables for all
-// tenants that are distributed by scope.
+// schema is the layout of the tables: a distributed schema for each tenant, or one set of tables
+// that is distributed by scope.
 func (c *cluster) schema(n int) string {
 	if c.bySchema {
 		return tenant(n)
@@ -45,7 +45,7 @@ func (c *cluster) schema(n int) string {
 	return "public"
 }
 
-// schemas are all of them.
+// schemas are all layouts.
 func (c *cluster) schemas() (all []string) {
 	if !c.bySchema {
 		return []string{"public"}
@@ -98,7 +98,7 @@ func (c *cluster) prepare(ctx context.Context) error {
 			}
 		}
 	}
-	c.own[0].Reset() // which has a search_path
+	c.own[0].Reset() // its connections have a search_path
 	c.workers, err = c.db.Between(ctx)
 	return err
 }
@@ -114,7 +114,8 @@ func (c *cluster) drop(ctx context.Context) error {
 	return c.db.Drop(context.WithoutCancel(ctx))
 }
 
-// settle compares the answers with the effects, while all is calm: what it removes must not be in doubt.
+// settle compares the answers with the effects. It does so without faults: a row that it removes
+// must not be in doubt.
 func (c *cluster) settle(ctx context.Context, ledger *lab.Ledger) (tally lab.Tally, err error) {
 	c.disturbing.Lock()
 	defer c.disturbing.Unlock()
@@ -130,10 +131,9 @@ func (c *cluster) settle(ctx context.Context, ledger *lab.Ledger) (tally lab.Tal
 	return ledger.Settle(ctx, c.own[0], tables...)
 }
 
-// complete has every node complete the two-phase commits that it began and that were cut, and fails
-// while one is half done. A call whose COMMIT was cut between two nodes is answered, and nobody sees
-// what it wrote before that. Then it locks all tables: connections between the nodes that were cut are
-// replaced when it can.
+// complete has every node finish the two-phase commits that were cut, and fails while one is half
+// done. After such a cut a call may be answered before its rows are visible. complete then locks
+// all tables, which also makes Citus replace its cut connections.
 func (c *cluster) complete(ctx context.Context, tables []string) (errs error) {
 	for _, node := range c.own {
 		_, err := node.Exec(ctx, "SELECT recover_prepared_transactions()")
@@ -154,7 +154,7 @@ func (c *cluster) complete(ctx context.Context, tables []string) (errs error) {
 	return errs
 }
 
-// prepared counts the two-phase commits that are half done.
+// prepared counts the half-done two-phase commits.
 func (c *cluster) prepared(ctx context.Context) (all int, err error) {
 	for _, node := range c.own {
 		var n int

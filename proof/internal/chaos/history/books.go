@@ -13,9 +13,9 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// schema is what the books are made of. An effect leaves a row in ledger, and a trigger notes
-// when a record comes and goes. Both happen in the transaction that is noted, so that the books hold
-// exactly what was committed. All times are the server's. An UPDATE of created_at completes a claim.
+// schema is the tables of the books. An effect adds a row to ledger, and a trigger notes each
+// record that appears or goes. Both happen in the noted transaction, so the books hold exactly the
+// committed facts. All times are the server's. An UPDATE of created_at completes a claim.
 const schema = `
 CREATE TABLE ledger (
 	run  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -40,12 +40,12 @@ BEGIN
 END $$;
 CREATE TRIGGER note_life AFTER INSERT OR UPDATE OF created_at OR DELETE ON tool_dedup FOR EACH ROW EXECUTE FUNCTION note_life();`
 
-// effectSQL is every effect. It takes the key, the number of the call and how many seconds it takes.
-// Its answer is the number of the run.
+// effectSQL is the effect of every call. It takes the key, the number of the call and the seconds
+// to sleep, and answers with the number of the run.
 const effectSQL = `INSERT INTO public.ledger (key, call) SELECT $1::text, $2::bigint FROM pg_catalog.pg_sleep($3::float8) RETURNING run`
 
-// committedSQL reads each effect with its record, and a record without an effect. The last row of a
-// transaction says what it left of a key. Another transaction deletes a record.
+// committedSQL reads each effect with its record, and each record without an effect. The last row
+// of a transaction is the state it left for a key. A record is deleted by another transaction.
 const committedSQL = `
 WITH left_over AS (
 	SELECT DISTINCT ON (key, xact) * FROM lives ORDER BY key, xact, n DESC
@@ -56,43 +56,43 @@ SELECT COALESCE(l.key, r.key), COALESCE(l.run, 0), COALESCE(l.call, 0), r.at, r.
   LEFT JOIN lives AS gone ON gone.op = 'DELETE' AND gone.key = r.key AND gone.created_at = r.created_at AND gone.xact <> r.xact
  ORDER BY r.n, l.run`
 
-// run is an effect that was committed, with its record.
+// run is a committed effect with its record.
 type run struct {
 	Key  string
 	Run  int64 // 0: a record without an effect
 	Call int64
-	// What follows is the record's. At is when it was in the table, and Gone when it no longer was.
+	// The fields below belong to the record. It was in the table at At, and no longer at Gone.
 	At, Created, Expires, Forgotten, Gone *time.Time
 	Reset                                 bool // Reset deleted it
 }
 
-// forever is later than everything.
+// forever is later than all other times.
 const forever = math.MaxInt64
 
-// made is a call of one key, and what its caller was told.
+// made is a call of one key and its answer.
 type made struct {
 	*draw
 	key          string
-	began, ended time.Time // of DoTx and of batches, the transaction or the batch
-	told         *lab.Told // nil where there was no answer
-	err          error     // of a batch, those of all its calls
+	began, ended time.Time // for DoTx and batches, the times of the transaction or the batch
+	told         *lab.Told // nil without an answer
+	err          error     // for a batch, the errors of all its calls
 }
 
-// books are what is known of a round. Callers write to them at once.
+// books hold the calls and answers of a round. Callers write to them concurrently.
 type books struct {
 	mu         sync.Mutex
 	calls      map[int64]made         // by number
-	resets     map[string][]time.Time // when a Reset of the key had returned true, in that order
+	resets     map[string][]time.Time // times at which a Reset of the key returned true, in order
 	unanswered int
-	err        error // the first that is not a call's
+	err        error // the first error that is not a call's
 
 	runs      []run
-	histories map[string]*history // of the records of each key
+	histories map[string]*history // of each key
 }
 
 func newBooks() *books { return &books{calls: map[int64]made{}, resets: map[string][]time.Time{}} }
 
-// note has the caller's note written into the books.
+// note runs write under the lock of the books.
 func (b *books) note(write func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,7 +107,7 @@ func (b *books) now(ctx context.Context, db *lab.Database) (at time.Time) {
 	return at
 }
 
-// read reads what was committed, when no connection but the lab's own is at work any more.
+// read reads the committed facts when only the lab's own connections are left.
 func (b *books) read(ctx context.Context, db *lab.Database) error {
 	ctx, cancel := context.WithTimeout(ctx, lab.Patience)
 	defer cancel()

@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// window is how many keys are called at a time.
+	// window is the number of keys that are called at a time.
 	window = 6
-	// longestRetention is that of results, and of tombstones that are short.
+	// longestRetention bounds the retention of results and of short tombstones.
 	longestRetention = 130 * time.Millisecond
-	// longestEffect is for the effects that are drawn to be slow.
+	// longestEffect bounds the time of the effects that are drawn to be slow.
 	longestEffect = 8 * time.Millisecond
-	// A caller that is drawn to be impatient gives up after longestPatience. The others try again, and
-	// give the first try patience.
+	// An impatient caller gives up after longestPatience. The others give the first try patience,
+	// and then try again.
 	longestPatience, patience = 15 * time.Millisecond, 2 * time.Second
 )
 
-// behaviour is that of an effect that is a function.
+// behaviour is one way in which an effect behaves.
 type behaviour int
 
 const (
@@ -39,10 +39,10 @@ const (
 
 var errEffect = errors.New("the effect failed")
 
-// plannedPanic is raised by effects, and is no defect.
+// plannedPanic is the panic of an effect. It is not a defect.
 type plannedPanic struct{}
 
-// draw is one call, or one batch of calls, with everything that is drawn for it.
+// draw is one call or one batch of calls, with everything that was drawn for it.
 type draw struct {
 	way     lab.Way
 	by      *lab.Client
@@ -61,8 +61,8 @@ func (m made) String() string {
 	return fmt.Sprintf("%s of %s (%s)", m.way.Name, m.key, mode)
 }
 
-// draw draws the next call. house is the client of every second call, so that twins meet in one
-// process as well as in several.
+// draw draws the next call. Every second call uses the client house, so that twins meet in one
+// process and in several.
 func (r *round) draw(rng *rand.Rand, house *lab.Client) *draw {
 	d := &draw{way: r.ways[rng.IntN(len(r.ways))], by: house, limit: patience}
 	if rng.IntN(2) == 0 {
@@ -74,7 +74,7 @@ func (r *round) draw(rng *rand.Rand, house *lab.Client) *draw {
 	}
 	places := rng.Perm(window)[:many]
 	if d.way.Name == lab.TxOfSeveral {
-		slices.Sort(places) // who holds locks takes more of them in one order
+		slices.Sort(places) // callers take locks in one order
 	}
 	first := r.firstKey()
 	for _, place := range places {
@@ -101,9 +101,9 @@ func (r *round) draw(rng *rand.Rand, house *lab.Client) *draw {
 	return d
 }
 
-// retention draws how long a record lives. Most are forgotten at once when they have expired. Some
-// stay as tombstones, shortly or until Reset: a statement may refuse to be sent whole where its record
-// is forgotten soon.
+// retention draws a record's retention. Most records are forgotten when they expire. Some stay as
+// tombstones for a short time or until Reset: the library may refuse to send a statement whole if
+// its record is soon forgotten.
 func (s *storm) retention(rng *rand.Rand) (r dedup.Retention) {
 	if s.lasting {
 		return r
@@ -119,7 +119,7 @@ func (s *storm) retention(rng *rand.Rand) (r dedup.Retention) {
 	return r
 }
 
-// make makes a drawn call until there is an answer, or an error that no further try changes.
+// make repeats a drawn call until it has an answer or a lasting error.
 func (r *round) make(ctx context.Context, d *draw) {
 	err := lab.Insist(ctx, func(ctx context.Context, n int) error {
 		err := r.try(ctx, d, n)
@@ -191,7 +191,7 @@ func (d *draw) behave(ctx context.Context, tx pgx.Tx) (err error) {
 	return err
 }
 
-// outcome names what came of a call.
+// outcome is the result of a call.
 type outcome string
 
 const (
@@ -199,11 +199,11 @@ const (
 	effectFailed outcome = "effect failed"
 	keyReused    outcome = "key reused"
 	expired      outcome = "expired"
-	unanswered   outcome = "no answer" // for now: the next try may get one
+	unanswered   outcome = "no answer" // the next try may get one
 	unexpected   outcome = "unexpected"
 )
 
-// outcomeOf names an error. That of a batch is the worst.
+// outcomeOf returns the outcome of an error, for a batch the worst.
 func outcomeOf(err error) outcome {
 	if batch, ok := err.(lab.Errors); ok {
 		worst := effectFailed

@@ -1,10 +1,10 @@
-// Package history has the campaigns that let callers of a few keys call at once, in every way, order,
-// isolation level and exec mode, while everything fails that can. Books in the database say what was
-// committed. They decide whether an effect was doubled or lost, and Porcupine decides whether a
-// register could have given the answers. Nine planted bugs show that both would notice.
+// Package history has two campaigns. Callers of a few keys call concurrently in every way, order,
+// isolation level and exec mode, under every fault. The books in the database hold the committed
+// facts and decide whether an effect was doubled or lost. Porcupine decides whether a register
+// could have given the answers. Nine planted bugs show that both notice a defect.
 //
-// In history records last, and the first result wins. In mixed-storm they live for milliseconds,
-// and Sweep and Reset run.
+// In history, records last and the first result wins. In mixed-storm, records live for milliseconds
+// beside Sweep and Reset.
 package history
 
 import (
@@ -16,26 +16,28 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// scene is what distinguishes the campaigns.
+// scene holds the differences between the campaigns.
 type scene struct {
 	callers int
-	// perKey is how often a key is called until the next one takes its place.
+	// perKey is the number of calls of a key before the next key takes its place.
 	perKey int
-	// roundCalls is how many calls are made until the books are judged.
+	// roundCalls is the number of calls before the books are judged.
 	roundCalls int
-	// lasting records outlive the campaign. Others expire, and are swept and reset.
+	// lasting is true if records outlive the campaign. Otherwise they expire and are swept and
+	// reset.
 	lasting bool
 	bugs    []bug
 }
 
 const (
-	// shortRound is a round of the short form, and of one with a planted bug.
+	// shortRound is the calls of a round in the short form and with a planted bug.
 	shortRound = 500
-	// plantedCalls are the most calls that a planted bug may take to be found.
+	// plantedCalls is the most calls that a planted bug may need to be found.
 	plantedCalls = 60_000
-	// Without Params.Calls the long form goes on for longForm, and the short one for shortCalls.
+	// Without Params.Calls the long form runs for longForm, and the short form makes shortCalls
+	// calls.
 	longForm, shortCalls = 10 * time.Minute, 2 * shortRound
-	// saidMost is how many things that are wrong are described.
+	// saidMost is the number of problems that are described.
 	saidMost = 20
 )
 

@@ -10,16 +10,16 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// verdict is what the books say, of one round after the other.
+// verdict is the judgement of all rounds.
 type verdict struct {
 	lab.Tally
-	// impossible counts the answers that had expired when the call began, and the keys whose history
-	// no register could have. They are in Differing too.
+	// impossible counts the answers that had expired when their call began, and the keys whose
+	// history fits no register. Differing counts them too.
 	impossible      int
 	replays, resets int
 	outcomes        map[string]int // of calls, by way
-	said            []string       // what is wrong, at first
-	unexpected      error          // the first that no call may answer with
+	said            []string       // the first problems
+	unexpected      error          // the first error that no call may return
 }
 
 // The signs of bugs.
@@ -33,13 +33,12 @@ func (v *verdict) say(count *int, format string, args ...any) {
 	}
 }
 
-// judge decides, from what was committed and what callers were told.
+// judge compares the committed facts with the answers.
 //
-// Doubled: an effect was committed without a record of its own; or a record was deleted before it may
-// be forgotten, and not by Reset; or one call has committed twice, unless Reset deleted what it
-// committed first. Lost: an answer names a run that was not committed, or a record has no effect.
-// Differing: an answer is not that of its run; or it had expired when the call began; or no register
-// could have the history of the key.
+// Doubled: an effect was committed without its own record; or a record was deleted too early and
+// not by Reset; or one call committed twice, unless Reset deleted its first result. Lost: an answer
+// names a run that was not committed, or a record has no effect. Differing: an answer is not its
+// run's answer; or it had expired when the call began; or no register fits the history of the key.
 func (b *books) judge(v *verdict) error {
 	b.histories = map[string]*history{}
 	v.Unanswered += b.unanswered
@@ -63,7 +62,7 @@ func (b *books) judge(v *verdict) error {
 	return nil
 }
 
-// effects compares effects with records, and returns the effects by their number.
+// effects compares effects with records and returns the effects by number.
 func (b *books) effects(v *verdict) map[int64]run {
 	type record struct {
 		key     string
@@ -94,12 +93,12 @@ func (b *books) effects(v *verdict) map[int64]run {
 	return committed
 }
 
-// live adds the life of a record to the history of its key. Who was told of the run has seen the
-// record, and who deletes it too.
+// live adds the life of a record to the history of its key. A call that answered with the run saw
+// the record, and so did the transaction that deleted it.
 func (b *books) live(r run) {
 	by, ours := b.calls[r.Call]
 	if !ours {
-		return // a connection that was broken in an earlier round had left it behind
+		return // a connection that broke in an earlier round left it behind
 	}
 	until, freed := int64(forever), int64(forever)
 	if by.told != nil && by.told.Run == r.Run && !by.told.Replayed {
@@ -107,7 +106,7 @@ func (b *books) live(r run) {
 	}
 	if r.Gone != nil {
 		until = min(until, r.Gone.UnixNano())
-		for _, done := range b.resets[r.Key] { // one after the other
+		for _, done := range b.resets[r.Key] { // in order
 			if r.Reset && !done.Before(*r.Gone) {
 				freed = min(freed, done.UnixNano())
 			}
@@ -117,7 +116,7 @@ func (b *books) live(r run) {
 	b.of(r.Key).add(op{isSet, r.Run, by.variant}, r.At.UnixNano(), until)
 }
 
-// call judges what a call was told.
+// call judges the answer of a call.
 func (b *books) call(v *verdict, number int64, m made, committed map[int64]run) {
 	outcome := outcomeOf(m.err)
 	if m.told != nil {

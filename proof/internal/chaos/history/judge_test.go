@@ -17,18 +17,18 @@ func ms(n int) time.Time { return time.UnixMilli(int64(n)) }
 
 func at(n int) *time.Time { t := ms(n); return &t }
 
-// born is the run of a call with a record that lives from one time to another.
+// born is the run of a call. Its record lives from one time to another.
 func born(number, call int64, from, to int) run {
 	return run{Key: "k", Run: number, Call: call, At: at(from), Created: at(from), Expires: at(to), Forgotten: at(to)}
 }
 
-// gone is a record that was deleted.
+// gone is a deleted record.
 func gone(r run, when int, byReset bool) run {
 	r.Gone, r.Reset = at(when), byReset
 	return r
 }
 
-// answer is that to a call, of the record that was created at a time.
+// answer is a call's answer from the record that was created at a time.
 func answer(began, ended int, number int64, created int, replayed bool) made {
 	return made{draw: right, key: "k", began: ms(began), ended: ms(ended), told: &lab.Told{Run: number, Created: ms(created), Replayed: replayed}}
 }
@@ -36,7 +36,7 @@ func answer(began, ended int, number int64, created int, replayed bool) made {
 // silent is a call without an answer.
 func silent(began int) made { return made{draw: right, key: "k", began: ms(began), ended: ms(began)} }
 
-// other is with other arguments.
+// other is a call with other arguments.
 func other(m made) made {
 	m.draw = &draw{variant: 1}
 	return m

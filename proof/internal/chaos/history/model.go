@@ -8,7 +8,7 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// op is something that was done to the record of a key.
+// op is an operation on the record of a key.
 type op struct {
 	kind    kind
 	run     int64
@@ -18,19 +18,19 @@ type op struct {
 type kind string
 
 const (
-	isSet   kind = "is set by"          // a run that was committed
-	isFreed kind = "is freed of"        // by Reset, or because the record may be forgotten
+	isSet   kind = "is set by"          // a committed run
+	isFreed kind = "is freed of"        // Reset, or the record may be forgotten
 	answers kind = "answers with"       // another call
 	refuses kind = "refuses, as it has" // a call with other arguments
 )
 
-// state is the record of a key. Run is 0 where there is none.
+// state is the record of a key. Run is 0 without a record.
 type state struct {
 	run     int64
 	variant int
 }
 
-// model is a register of which the first result wins until it is freed.
+// model is a register that keeps its first result until it is freed.
 var model = porcupine.Model{
 	Init: func() any { return state{} },
 	Step: func(s, in, _ any) (bool, any) { return s.(state).step(in.(op)) },
@@ -49,14 +49,14 @@ func (s state) step(o op) (possible bool, next state) {
 	}
 }
 
-// history are the operations on the record of a key.
+// history is the operations on the record of a key.
 type history []porcupine.Operation
 
 func (h *history) add(o op, from, to int64) {
 	*h = append(*h, porcupine.Operation{ClientId: len(*h), Input: o, Call: from, Return: to})
 }
 
-// possible reports whether a register could have this history, and how far it could if not.
+// possible reports whether a register could have this history, and otherwise how far it could.
 func (h history) possible() (ok bool, until []porcupine.Operation, err error) {
 	result, info := porcupine.CheckOperationsVerbose(model, h, lab.Patience)
 	if result == porcupine.Unknown {

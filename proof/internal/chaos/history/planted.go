@@ -15,26 +15,27 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// bug is an implementation that looks right and is not. Each has one that real ones have had.
+// bug is an implementation that looks right and is wrong, with a defect that real implementations
+// have had.
 type bug struct {
 	name string
-	// make makes calls in place of what is right.
+	// make makes calls with the bug.
 	make func(context.Context, calling) ([]lab.Told, error)
-	// sign counts what the bug, and no other, must cause.
+	// sign counts the consequences that only this bug has.
 	sign func(verdict) int
 }
 
-// calling is a client that calls.
+// calling is a client with the way it calls.
 type calling struct {
 	storm *storm
 	by    *lab.Client
 	jobs  []lab.Job
-	way   lab.Way // what is right
+	way   lab.Way // the correct way
 }
 
 func (c calling) right(ctx context.Context) ([]lab.Told, error) { return c.way.Make(ctx, c.by, c.jobs) }
 
-// plant has the bug in all ways to call.
+// plant puts the bug into all ways to call.
 func (b *bug) plant(s *storm) {
 	for i, right := range s.ways {
 		s.ways[i].Make = func(ctx context.Context, by *lab.Client, jobs []lab.Job) ([]lab.Told, error) {
@@ -52,8 +53,7 @@ VALUES ('chaos', 'effect', $1, $2, 'done', $3, now(), now() + interval '1 day', 
 // ending ends the transaction of a run of the effect. Its arguments are those of write.
 type ending func(ctx context.Context, tx pgx.Tx, mine lab.Told, args ...any) (lab.Told, error)
 
-// textbook is the pattern of the textbooks: look up, run, write, commit. How it writes and ends is the
-// caller's.
+// textbook looks up, runs, writes and commits. The caller says how it writes and ends.
 func textbook(end ending) func(context.Context, calling) ([]lab.Told, error) {
 	return func(ctx context.Context, c calling) ([]lab.Told, error) { return c.textbook(ctx, true, end) }
 }
@@ -87,7 +87,7 @@ func (c calling) textbook(ctx context.Context, look bool, end ending) (answers [
 	return []lab.Told{a}, nil
 }
 
-// errEnded keeps [lab.Client.InTx] from the COMMIT of what has ended.
+// errEnded keeps [lab.Client.InTx] from committing a transaction that has ended.
 var errEnded = errors.New("the transaction has ended")
 
 // found reads a record.
@@ -107,8 +107,8 @@ func found(row pgx.Row, print []byte) (a lab.Told, found bool, err error) {
 	return a, true, err
 }
 
-// loserSnapshot inserts and looks up in one statement. A loser that had to wait sees neither its own
-// row nor the winner's in it, and takes that for a first call.
+// loserSnapshot inserts and looks up in one statement. After waiting, a loser's snapshot has
+// neither its own row nor the winner's, and the loser takes that for a first call.
 func loserSnapshot(ctx context.Context, tx pgx.Tx, mine lab.Told, args ...any) (lab.Told, error) {
 	winner, found, err := found(tx.QueryRow(ctx, `WITH mine AS (`+write+` ON CONFLICT DO NOTHING RETURNING fingerprint, result, created_at)
 SELECT fingerprint, result, created_at FROM mine UNION ALL `+lookUp, args...), args[1].([]byte))
@@ -121,7 +121,7 @@ SELECT fingerprint, result, created_at FROM mine UNION ALL `+lookUp, args...), a
 	return mine, tx.Commit(ctx)
 }
 
-// doNothingThenCommit sends the record, which does nothing where there is one, and COMMIT together. A
+// doNothingThenCommit sends COMMIT together with a record that ON CONFLICT DO NOTHING skips. A
 // loser's effect is committed.
 func doNothingThenCommit(ctx context.Context, tx pgx.Tx, mine lab.Told, args ...any) (lab.Told, error) {
 	b := &pgx.Batch{}
@@ -140,7 +140,7 @@ func commits(insert string) ending {
 	}
 }
 
-// takesLostForRolledBack takes a lost connection for a rollback, and does not look before it runs again.
+// takesLostForRolledBack takes a lost connection for a rollback and runs again without a look.
 func takesLostForRolledBack(ctx context.Context, c calling) ([]lab.Told, error) {
 	answers, err := c.textbook(ctx, true, commits(write))
 	if errors.Is(err, pgconn.ErrConnClosed) {
@@ -149,7 +149,7 @@ func takesLostForRolledBack(ctx context.Context, c calling) ([]lab.Told, error) 
 	return answers, err
 }
 
-// sweepsTooEarly sweeps, beside what is right, by a clock that is two months ahead.
+// sweepsTooEarly also sweeps by a clock that is two months ahead.
 func sweepsTooEarly(ctx context.Context, c calling) ([]lab.Told, error) {
 	answers, err := c.right(ctx)
 	if len(answers) > 0 && answers[0].Run%7 == 0 {
@@ -158,8 +158,7 @@ func sweepsTooEarly(ctx context.Context, c calling) ([]lab.Told, error) {
 	return answers, err
 }
 
-// answersFromCache answers with what a key was answered first, whatever the arguments are and what has
-// become of the record.
+// answersFromCache returns the first answer of a key for ever, with any arguments.
 func answersFromCache(ctx context.Context, c calling) ([]lab.Told, error) {
 	if first, there := c.storm.cache.Load(c.jobs[0].Call.Key); there {
 		return []lab.Told{first.(lab.Told)}, nil
@@ -171,7 +170,7 @@ func answersFromCache(ctx context.Context, c calling) ([]lab.Told, error) {
 	return answers, err
 }
 
-// answersRolledBack takes the answers of a DoTx whose transaction is rolled back.
+// answersRolledBack returns the answers of a DoTx whose transaction was rolled back.
 func answersRolledBack(ctx context.Context, c calling) ([]lab.Told, error) {
 	var promised []lab.Told
 	by, commit := *c.by, c.by.BeforeCommit

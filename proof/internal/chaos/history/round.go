@@ -13,17 +13,17 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// longestPause is between two sweeps, and between two Resets.
+// longestPause is the longest pause between two sweeps, and between two Resets.
 const longestPause = 12 * time.Millisecond
 
-// round is what happens between two judgements. It has keys of its own.
+// round is the time between two judgements. It has its own keys.
 type round struct {
 	*storm
 	*books
 	n, before int
 }
 
-// rage has the callers make the calls of a round, and judges it when everything is over.
+// rage has the callers make the calls of a round, waits for them and judges the round.
 func (s *storm) rage(ctx context.Context, n int, v *verdict) error {
 	r := &round{s, newBooks(), n, int(s.made.Load())}
 	resetting, end := context.WithCancel(ctx)
@@ -69,7 +69,7 @@ func (r *round) key(n int) string { return fmt.Sprintf("%d-%d", r.n, n) }
 func (r *round) last(ctx context.Context) {
 	for n := range r.firstKey() + window {
 		by := r.freers[n%2]
-		err := lab.Insist(ctx, func(ctx context.Context, _ int) error { // a connection may yet hold it
+		err := lab.Insist(ctx, func(ctx context.Context, _ int) error { // a connection may still hold it
 			return r.resetOne(ctx, by, r.key(n))
 		})
 		if err != nil {
@@ -94,7 +94,7 @@ func (r *round) reset(ctx context.Context) {
 }
 
 func (r *round) resetOne(ctx context.Context, by *dedup.Deduper, key string) error {
-	// It is not cancelled with the round: a Reset that has deleted says so.
+	// It outlives the round: the books must know of every Reset that deleted a record.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lab.Patience)
 	defer cancel()
 	freed, err := by.Reset(ctx, "chaos", "effect", key, dedup.ResetOptions{Reason: "chaos"})

@@ -1,6 +1,6 @@
-// Package orders is the campaign that runs calls of one identity in every order of their round trips, with every fault
-// at each trip, and with Resets and sweeps among them. Bugs that are planted one by one show that each would be
-// noticed.
+// Package orders is the campaign that runs calls of one identity in every order of their round
+// trips, with every fault at each trip, and with Resets and sweeps among them. Planted bugs show
+// that each would be noticed.
 package orders
 
 import (
@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// theatres are how many mixes are played at once. Callers that poll have pauses.
+	// theatres is the number of mixes that run concurrently. Polling callers pause.
 	theatres = 4
-	// shortOrders are those of each mix in the short form. They are drawn.
+	// shortOrders is the number of orders that the short form draws for each mix.
 	shortOrders = 10
 )
 
@@ -78,7 +78,7 @@ func plant(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score, b bug, f
 	return err
 }
 
-// play plays a mix. Each order is of one identity, and each that is wrong counts as one answer that differs.
+// play plays a mix. Each order has its own identity. A wrong order counts as one differing answer.
 func play(ctx context.Context, p lab.Params, t *orders.Theatre, m orders.Mix, draw bool, wrong func(*schedule.Wrong) bool) (count schedule.Count, a lab.Arm, err error) {
 	if draw {
 		count, err = t.Draw(ctx, m, p.Seed, shortOrders, wrong)
@@ -93,7 +93,7 @@ func play(ctx context.Context, p lab.Params, t *orders.Theatre, m orders.Mix, dr
 	return count, a, err
 }
 
-// each plays mixes, several at a time and each in a theatre of its own.
+// each plays mixes concurrently, each in its own theatre.
 func each(ctx context.Context, l *lab.Lab, mixes []orders.Mix, play func(context.Context, *orders.Theatre, orders.Mix) (lab.Arm, error), enter func(orders.Mix, lab.Arm)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -17,15 +17,15 @@ import (
 	"github.com/tooldedup/dedup/internal/orders"
 )
 
-// bug is an implementation that looks right and is not, and a mix that shows it.
+// bug is an implementation that looks right and is wrong, and a mix that shows it.
 type bug struct {
 	name string
 	mix  orders.Mix
 	orders.Bug
 }
 
-// Those that change a statement on its way to the server have the library's own calls go wrong. The others
-// are callers that do in its place what others have done.
+// Some bugs rewrite a statement on its way to the server, so the library's own calls go wrong. The
+// others replace the library with a caller that has the bug.
 var bugs = []bug{
 	{"the lock left out", mix("Do", "DoTx"), orders.Bug{Rewrite: withoutLock}},
 	{"a record that does nothing where there is one", mix("Do", "Do"), orders.Bug{Rewrite: func(sql string) string {
@@ -69,7 +69,7 @@ func mix(names ...string) (m orders.Mix) {
 
 func failing(m orders.Mix) orders.Mix { m.Fails = 1; return m }
 
-// twiceFailing has a second run of a caller's effect fail.
+// twiceFailing makes the second run of a caller's effect fail.
 func twiceFailing(m orders.Mix) orders.Mix { m.Fails = 2; return m }
 
 func faulty(m orders.Mix) orders.Mix { m.Faults = schedule.Faults; return m }
@@ -83,7 +83,7 @@ func replaced(sql, pattern, by string) string {
 	return regexp.MustCompile(pattern).ReplaceAllString(sql, by)
 }
 
-// withoutLock has every try of a lock succeed, and every wait for one end at once.
+// withoutLock makes every attempt to lock succeed and every wait for a lock end at once.
 func withoutLock(sql string) string {
 	sql = replaced(sql, `pg_catalog\.pg_try_advisory_xact_lock(_shared)?\(\$(\d)::bigint\)`, "($$${2}::bigint IS NOT NULL)")
 	return strings.ReplaceAll(sql, "pg_catalog.pg_advisory_xact_lock(", "pg_catalog.int8(")
@@ -120,7 +120,7 @@ func record(ctx context.Context, tx pgx.Tx, call dedup.Call, run int64, insert s
 	return err
 }
 
-// attempt is the pattern of the textbooks: look up, run, write, commit.
+// attempt looks up, runs, writes and commits.
 func attempt(ctx context.Context, c *orders.Caller, job orders.Job, look bool, insert string) (told orders.Told, committing bool, err error) {
 	tx, err := c.Pool.Begin(ctx)
 	if err != nil {
@@ -141,10 +141,10 @@ func attempt(ctx context.Context, c *orders.Caller, job orders.Job, look bool, i
 	return told, true, tx.Commit(ctx)
 }
 
-// doubtful is what is done about a COMMIT that has failed.
+// doubtful handles a COMMIT that failed.
 type doubtful func(ctx context.Context, c *orders.Caller, job orders.Job, told orders.Told, err error) (orders.Told, error)
 
-// textbook makes a call by the textbook, and waits for no twin.
+// textbook makes a call in the textbook's way, without waiting for a twin.
 func textbook(then doubtful) func(context.Context, *orders.Caller, orders.Way, orders.Job) (orders.Told, error) {
 	return func(ctx context.Context, c *orders.Caller, _ orders.Way, job orders.Job) (orders.Told, error) {
 		for {
@@ -154,26 +154,26 @@ func textbook(then doubtful) func(context.Context, *orders.Caller, orders.Way, o
 			case committing && err != nil && then != nil:
 				return then(ctx, c, job, told, err)
 			case then != nil && err != nil && (!said || server.Code == "23505" || server.Code == "57P01"):
-				continue // it has lost a race, or its connection before the COMMIT
+				continue // it lost a race, or its connection before the COMMIT
 			}
 			return told, err
 		}
 	}
 }
 
-// runsAgain believes that nothing has happened, and does not look before it does it again.
+// runsAgain takes the COMMIT as not committed and runs again without a look.
 func runsAgain(ctx context.Context, c *orders.Caller, job orders.Job, _ orders.Told, _ error) (orders.Told, error) {
 	told, _, err := attempt(ctx, c, job, false, write+` ON CONFLICT (scope, tool, key) DO UPDATE SET result = EXCLUDED.result`)
 	return told, err
 }
 
-// believes believes that it has happened.
+// believes takes the COMMIT as committed.
 func believes(_ context.Context, _ *orders.Caller, _ orders.Job, told orders.Told, _ error) (orders.Told, error) {
 	return told, nil
 }
 
-// looksWithoutLock has the library make one attempt. Where its COMMIT is in doubt it looks for the record, and takes
-// it that without one nothing was committed.
+// looksWithoutLock has the library make one attempt. After a COMMIT in doubt it looks for the
+// record, and takes a missing record for a rollback.
 func looksWithoutLock(ctx context.Context, c *orders.Caller, _ orders.Way, job orders.Job) (orders.Told, error) {
 	var run int64
 	r, err := dedup.Do(ctx, c.Once, job.Call, func(ctx context.Context, tx pgx.Tx) (t told, err error) {
@@ -195,7 +195,7 @@ type told struct {
 	Run int64 `json:"run"`
 }
 
-// cache answers a call with what the one before it was answered, whatever has become of the record.
+// cache answers every call with the first answer, even after the record is gone.
 type cache struct {
 	mu    sync.Mutex
 	known map[string]orders.Told
@@ -224,7 +224,7 @@ func sweepsTooEarly(ctx context.Context, c *orders.Caller) error {
 	return err
 }
 
-// commitsFirst commits the effect, and then records it.
+// commitsFirst commits the effect and then records it.
 func commitsFirst(ctx context.Context, c *orders.Caller, _ orders.Way, job orders.Job) (orders.Told, error) {
 	told, there, err := found(ctx, c.Pool, job.Call)
 	if there || err != nil {
@@ -241,7 +241,7 @@ func commitsFirst(ctx context.Context, c *orders.Caller, _ orders.Way, job order
 	return told, nil
 }
 
-// answersBefore gives the answer of a call away before its transaction is committed.
+// answersBefore returns the answer of a call before its transaction is committed.
 func answersBefore(ctx context.Context, c *orders.Caller, right orders.Way, job orders.Job) (orders.Told, error) {
 	tx, err := c.Pool.Begin(ctx)
 	if err != nil {

@@ -6,47 +6,50 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// arm is one kind of provider, and a tool for it. Times are in leases.
+// arm is one kind of provider and a tool for it. Times are in leases.
 type arm struct {
 	Name string
 	// The tool declares these; see [external.Tool]. KeyKept may be forever.
 	Find             bool
 	KeyKept, Settles float64
-	// The provider keeps a key for so long, 0 for ever.
+	// Forgets is the time for which the provider keeps a key. 0 is for ever.
 	Forgets float64
-	// An attempt may take effect, or become visible, so long after it was claimed: what would do so later is
-	// lost. Default Settles; where both are 0, nothing bounds it.
+	// An attempt may take effect, or become visible, this long after it was claimed. A later effect
+	// is lost. The default is Settles. If both are 0, nothing bounds it.
 	Late float64
-	// The provider keeps a refusal under its key; has outages; counts a key's time from its first request,
-	// even one that failed; answers 409, 429 and 500 when it has acted; answers 202, and lists what is
-	// finished; keeps a 500 under its key for ever.
+	// The provider keeps a refusal under its key; has outages; counts a key's time from its first
+	// request, even a failed one; answers 409, 429 and 500 after acting; answers 202 and lists
+	// finished jobs only; keeps a 500 under its key for ever.
 	KeepsRefusals, Outages, FirstUse, After, Jobs, Keeps500 bool
 
-	// Releases: the first worker is of an earlier release of the tool, which has neither the key nor Find, and another
-	// result. Only what has the marker of the later one is found.
+	// Releases: the first worker is of an earlier release of the tool, with neither the key nor
+	// Find and with another result. A look-up finds only effects with the marker of the later
+	// release.
 	Releases bool
-	// Rejects: the provider rejects a used key, and forgets it when the row has that; it lists an effect Late.
+	// Rejects: the provider rejects a used key, and forgets the key after the row has the
+	// rejection. It lists an effect Late.
 	Rejects bool
-	// Locks: somebody locks the rows that Finish and Refused write to, for a lease or more.
+	// Locks: another transaction locks the rows that Finish and Refused write to, for a lease or
+	// more.
 	Locks bool
 
 	Saga    bool
 	Control control
 }
 
-// control is what an arm does wrong, to show that the campaign notices.
+// control is a planted mistake of an arm. It shows that the campaign notices one.
 type control int
 
 const (
 	right           control = iota
-	leaseThenAgain          // no library: a lease, and whoever finds it over runs again
+	leaseThenAgain          // no library: a lease, and a caller that finds it expired runs again
 	triesInside             // Perform tries three times
-	keyPerAttempt           // a new key with every attempt
-	keyForgotten            // KeyKept is longer than the provider keeps it
-	settlesEarly            // Settles is shorter than it takes
-	statusRefuses           // every status but 200 is taken for a refusal
-	forgetsAttempts         // the row does not keep what its attempts were sent with, and that one exists
-	writesBeside            // Finish writes on a connection of its own
+	keyPerAttempt           // each attempt has a new key
+	keyForgotten            // KeyKept is longer than the provider keeps a key
+	settlesEarly            // Settles is too short
+	statusRefuses           // every status except 200 counts as a refusal
+	forgetsAttempts         // the row forgets the requests and the rejections of its attempts
+	writesBeside            // Finish writes on another connection
 )
 
 var arms = []arm{
@@ -81,20 +84,21 @@ var arms = []arm{
 const (
 	lease   = time.Second
 	forever = -1
-	// timeout is the tool's Timeout, and settles the Settles of a tool that declares it.
+	// timeout is the tool's Timeout. settles is the Settles of a tool that declares one.
 	timeout, settles = 1, 1.2
-	// shortKept is how long a forgetful provider keeps a key. An outage is longer.
+	// shortKept is the time for which a forgetful provider keeps a key. An outage is longer.
 	shortKept, outage, betweenOutages = 6, 8, 8
-	// soonest and latest bound how late a request takes effect that is late, where nothing else does.
+	// soonest and latest bound the delay of a late request, unless the arm bounds it.
 	soonest, latest = 0.3, 2
-	// early is the Settles of the arms where requests are as late as veryLate. The audit, after ten times as
-	// long, still comes in time.
+	// early is the Settles of the arms whose requests are as late as veryLate. The audit comes ten
+	// times later, and still in time.
 	early, veryLate = 0.6, 5
-	// A control has this share of the operations, and at least controlLeast where the other arms have that many.
+	// A control has this share of the operations, and at least controlLeast if the other arms have
+	// as many.
 	controlShare, controlLeast = 5, 120
 )
 
-// leases are so many of them, as a duration.
+// leases returns n leases as a duration.
 func leases(n float64) time.Duration {
 	if n == forever {
 		return external.Forever
@@ -102,7 +106,7 @@ func leases(n float64) time.Duration {
 	return time.Duration(n * float64(lease))
 }
 
-// Arms are the names of all arms.
+// Arms returns the names of all arms.
 func Arms() (names []string) {
 	for _, a := range arms {
 		names = append(names, a.Name)
@@ -110,7 +114,7 @@ func Arms() (names []string) {
 	return names
 }
 
-// tools are the names of the arm's tools.
+// tools returns the names of the arm's tools.
 func (a arm) tools() []string {
 	if a.Saga {
 		return []string{sagaCharge, sagaShip, sagaRefund}

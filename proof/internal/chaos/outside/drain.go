@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// openLong is how old an operation is that a person decides about, in leases.
+	// openLong is the age, in leases, at which a person decides an open operation.
 	openLong = 20
-	// looks is how many looks that found nothing must have been made for a parked operation. The second one is
-	// 20 leases after the first.
+	// looks is the number of look-ups without a find before a parked operation is final. The second
+	// look-up comes 20 leases after the first.
 	looks = 2
 )
 
-// drain waits until nothing is due: no operation is open, no audit, no verdict, and for what is parked a look was
-// made after all that may have happened.
+// drain waits until nothing is due: no open operation, no audit and no verdict, and every parked
+// operation was looked up after its last possible effect.
 func (t *trial) drain(ctx context.Context) error {
 	d, err := dedup.New(t.db.Pool, nil)
 	if err != nil {
 		return err
 	}
-	tools, err := external.New(d, nil) // it has no tool: the worker carries verdicts out
+	tools, err := external.New(d, nil) // no tools: the worker carries verdicts out
 	if err != nil {
 		return err
 	}
@@ -47,8 +47,8 @@ func (t *trial) drain(ctx context.Context) error {
 	})
 }
 
-// decide is a person who resolves the operations that the provider never answers again, by its book, when they
-// are listed as open. One that is not listed stays open.
+// decide plays the person who resolves listed operations that the provider never answers again, by
+// the provider's book. An operation that is not listed stays open.
 func (t *trial) decide(ctx context.Context, tools *external.Tools) error {
 	book, stuck := t.provider.read()
 	ops, err := tools.Open(ctx, t.db.Pool, external.List{OlderThan: leases(openLong), Limit: 1000})
@@ -61,7 +61,7 @@ func (t *trial) decide(ctx context.Context, tools *external.Tools) error {
 		if effects := book[operation{op.Tool, n}]; len(effects) > 0 {
 			v = external.Happened(Charged{effects[0].ID}, "it is in the provider's book")
 		}
-		if failed := tools.Resolve(ctx, op, v); failed != nil { // somebody may be at it
+		if failed := tools.Resolve(ctx, op, v); failed != nil { // another worker may hold it
 			err = errors.Join(err, fmt.Errorf("resolving operation %d: %w", n, failed))
 			continue
 		}

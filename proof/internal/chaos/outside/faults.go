@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// fault is what becomes of a request.
+// fault is a fault of a request.
 type fault struct {
 	kind    string
 	percent float64 // of the requests
-	without bool    // nothing is carried out
-	status  int     // what is answered in place of the truth
+	without bool    // the provider does not act
+	status  int     // the answer's false status
 }
 
 var (
@@ -28,28 +28,28 @@ var (
 	lateAnswer    = fault{kind: "late answer", percent: 1.5}
 	lostAnswer    = fault{kind: "answer lost", percent: 3, status: cut}
 	chanceRefusal = fault{kind: "refusal by chance", percent: 1}
-	keptFailure   = fault{kind: "kept 500", without: true, status: http.StatusInternalServerError} // not drawn
+	keptFailure   = fault{kind: "kept 500", without: true, status: http.StatusInternalServerError} // never drawn
 )
 
 var (
-	// answeredAfter are those of a provider that answers with an error when it has acted.
+	// answeredAfter are the faults of a provider that acts and then answers with an error.
 	answeredAfter = []fault{conflictAfter, busyAfter, brokenAfter}
 	faults        = []fault{
 		lostRequest, busy, failsBefore, failsAfter, lateEffect, lateAndCut, lateAnswer, lostAnswer, chanceRefusal, inFlight,
 	}
 )
 
-// These are no fault of a request alone.
+// These faults are not of a single request.
 const tooLate, notFound, outageMet = "too late, lost", "look-up failed", "outage"
 
 const (
-	// rate is how often of the percentages faults are drawn, and controlRate how often in a control.
+	// rate scales the percentages, and controlRate those of a control.
 	rate, controlRate = 2, 5
-	// manyLate is how much more often a request is late in the arms where it may be veryLate.
+	// manyLate scales the share of late requests in the arms with veryLate.
 	manyLate = 8
 )
 
-// draw draws what becomes of a request, and how late it is.
+// draw draws a request's fault and its delay.
 func (p *provider) draw(of operation, key string) (f fault, late time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,8 +121,8 @@ func (p *provider) drawFault() fault {
 	return fault{}
 }
 
-// down reports whether there is an outage: nothing is answered, and half of what is asked for is done. The first
-// one begins after a lease.
+// down reports whether there is an outage. During it no request is answered, and half of them are
+// carried out. The first outage begins after a lease.
 func (p *provider) down() bool {
 	since := time.Since(p.began.Add(lease))
 	every := leases(outage + betweenOutages)

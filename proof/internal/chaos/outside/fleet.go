@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// workers is how many an arm has. Each calls every operation.
+	// workers is the number of workers of an arm. Each calls every operation.
 	workers = 2
-	// callers is how many calls each makes at once, on so many connections.
+	// callers is the number of concurrent calls of a worker. It has a connection for each.
 	callers, conns = 8, 4
-	// tries is how often a worker calls an operation that it gets no answer of, under faults.
+	// tries is the number of times that a worker calls an unanswered operation under faults.
 	tries = 3
 )
 
-// call has every operation called by every worker, under all faults, and kills the workers.
+// call has every worker call every operation under all faults, and kills the workers.
 func (t *trial) call(ctx context.Context) error {
 	tries := tries
 	if t.arm.Keeps500 {
-		tries = 1 // most operations are never answered before a person decides
+		tries = 1 // most operations get no answer before a person decides
 	}
 	all, ctx := errgroup.WithContext(ctx)
 	locking, unlock := context.WithCancel(ctx)
@@ -43,10 +43,11 @@ func (t *trial) call(ctx context.Context) error {
 	return all.Wait()
 }
 
-// lockRows locks one row after the other that Finish and Refused write to, for up to twice as long as they may take.
+// lockRows locks the rows that Finish and Refused write to, in turn, for up to twice the time that
+// these may take.
 func (t *trial) lockRows(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
-		_ = pgx.BeginFunc(ctx, t.db.Pool, func(tx pgx.Tx) error { // the server is restarted
+		_ = pgx.BeginFunc(ctx, t.db.Pool, func(tx pgx.Tx) error { // the server may be restarting
 			_, err := tx.Exec(ctx, `SELECT FROM balance WHERE account = $1 FOR UPDATE`, n%accounts)
 			if err == nil {
 				t.fault("row locked")
@@ -58,8 +59,8 @@ func (t *trial) lockRows(ctx context.Context) {
 	}
 }
 
-// settle has one more worker do in calm what is due, and then call every operation once more, until it is
-// answered.
+// settle has one more worker do the work that is due, without faults, and then call every operation
+// until it is answered.
 func (t *trial) settle(ctx context.Context) error {
 	t.provider.calmDown()
 	w := t.hire(workers, true)
@@ -78,7 +79,7 @@ func (t *trial) settle(ctx context.Context) error {
 	return err
 }
 
-// worker is one process after the other: each kills itself.
+// worker is a seat for one process after the other. Each process kills itself.
 type worker struct {
 	t    *trial
 	seat lab.Seat
@@ -86,7 +87,7 @@ type worker struct {
 	web  http.Client
 }
 
-// hire returns worker n. One that is calm is not killed.
+// hire returns worker n. A calm worker is not killed.
 func (t *trial) hire(n int, calm bool) *worker {
 	return &worker{
 		t: t, seat: lab.Seat{
@@ -97,7 +98,7 @@ func (t *trial) hire(n int, calm bool) *worker {
 	}
 }
 
-// callAll calls every operation, in an order of the worker's own.
+// callAll calls every operation, in the worker's order.
 func (w *worker) callAll(ctx context.Context, tries int) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(callers)
@@ -109,8 +110,8 @@ func (w *worker) callAll(ctx context.Context, tries int) error {
 
 var errUnsettled = errors.New("the outcome is not known yet")
 
-// call calls an operation until it is answered, so often at most where tries is not 0. A call that was cut, because
-// the process was killed, is made again.
+// call repeats a call until it is answered, at most tries times unless tries is 0. A call that was
+// cut by a kill does not count as a try.
 func (w *worker) call(ctx context.Context, op, tries int) error {
 	answered := 0
 	return lab.Insist(ctx, func(ctx context.Context, _ int) error {
@@ -130,7 +131,7 @@ func (w *worker) call(ctx context.Context, op, tries int) error {
 	})
 }
 
-// answered notes what a caller was told. That an operation is parked or unsettled may change.
+// answered notes a caller's answer. A parked or unsettled operation may get another answer later.
 func (t *trial) answered(op int, a reply) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

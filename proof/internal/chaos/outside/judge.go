@@ -11,11 +11,11 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// books are all that is known in the end.
+// books are all the facts at the end of an arm.
 type books struct {
 	rows    map[operation]row
-	effects map[operation][]effect // the provider's
-	told    map[int]told           // the callers'
+	effects map[operation][]effect // by the provider's book
+	told    map[int]told           // by the callers
 }
 
 // operation is a call of a tool.
@@ -24,37 +24,37 @@ type operation struct {
 	Op   int
 }
 
-// row is an operation with its record, and what the application wrote. State is "" where there is no operation,
-// Outcome and ID where there is no record.
+// row is an operation with its record and the application's writes. State is "" without an
+// operation. Outcome and ID are empty without a record.
 type row struct {
 	operation
 	State, Outcome, ID string
-	Twice              bool // it is reported
+	Twice              bool // the library reported it
 	Due                bool
 	Changed            time.Time
-	After              time.Duration // from the first attempt to Changed; negative: nothing was sent
+	After              time.Duration // from the first attempt to Changed; negative if no request was sent
 	Note               string
 	written
 }
 
-// written is how often Finish and Refused have written, and the ref of Finish.
+// written is the number of writes of Finish and Refused, and the ref of Finish.
 type written struct {
 	Finished, Declined int
 	Ref                string
 }
 
-// told is what callers were told of an operation.
+// told is the callers' answers of an operation.
 type told struct {
 	outcome outcome // of the first answer
 	id      string
-	differs bool // a later one was another
+	differs bool // a later answer was different
 }
 
 // judge reads all books and compares them.
 func (t *trial) judge(ctx context.Context) error {
 	effects, _ := t.provider.read()
 	b := books{map[operation]row{}, effects, t.told}
-	err := lab.Insist(ctx, func(ctx context.Context, _ int) error { // the server is restarted
+	err := lab.Insist(ctx, func(ctx context.Context, _ int) error { // the server may be restarting
 		rows, _ := t.db.Pool.Query(ctx, `
 			SELECT tool, key::int, COALESCE(e.state, ''), COALESCE(e.outcome, ''),
 			       COALESCE(CASE e.outcome WHEN 'done' THEN COALESCE(e.result::json->>'ID', e.result::json->>'Charge') END, ''),
@@ -78,33 +78,33 @@ func (t *trial) judge(ctx context.Context) error {
 	return err
 }
 
-// wrong is something that must not be.
+// wrong is a kind of defect.
 type wrong string
 
 const (
 	twice  wrong = "twice"  // an operation happened more than once
-	silent wrong = "silent" // and the library does not report it, or that a refused one happened
-	lost   wrong = "lost"   // it is recorded, and did not happen
-	ghost  wrong = "ghost"  // it happened without a row, or is refused
-	local  wrong = "local"  // the local writes are not exactly those of its state
-	// It waits for a person though the provider could have told; it came to no end; its callers were told
-	// something else than the record; a saga is neither done nor taken back.
+	silent wrong = "silent" // the library did not report that, or that a refused operation happened
+	lost   wrong = "lost"   // it is recorded and did not happen
+	ghost  wrong = "ghost"  // it happened without a row, or although it is refused
+	local  wrong = "local"  // the local writes are not those of its state
+	// It waits for a person although the provider could tell; it never ended; its callers' answers
+	// differ from the record; a saga is neither complete nor undone.
 	wronglyParked wrong = "wrongly parked"
 	open          wrong = "open"
 	differing     wrong = "differing"
 	brokenSaga    wrong = "broken saga"
 )
 
-// verdict is what became of an arm.
+// verdict is the judgement of an arm.
 type verdict struct {
 	Wrong  map[wrong]int  `json:"wrong"`
-	Became map[string]int `json:"became"` // how many operations came to which end
+	Became map[string]int `json:"became"` // operations by end
 	Said   []string       `json:"said,omitempty"`
 }
 
 func newVerdict() verdict { return verdict{Wrong: map[wrong]int{}, Became: map[string]int{}} }
 
-// saidMost is how much of what is wrong is described.
+// saidMost is the number of defects that are described.
 const saidMost = 20
 
 func (v *verdict) find(w wrong, format string, args ...any) {
@@ -143,7 +143,7 @@ func (v *verdict) operation(a arm, of operation, b books) {
 		return
 	case r.State == "" && len(effects) > 0:
 		v.find(ghost, "%v happened, and there is no row", of)
-	case r.State == "" && a.Saga: // it did not come so far
+	case r.State == "" && a.Saga: // the saga ended before this step
 		v.Became["operations"]--
 	case isRefused:
 		v.Became["refused"]++
@@ -169,14 +169,15 @@ func (v *verdict) operation(a arm, of operation, b books) {
 	}
 }
 
-// compare compares what callers were told with the record. Those of a saga are told of the whole.
+// compare compares the callers' answers with the record. The callers of a saga get the answer of
+// the whole saga.
 func (v *verdict) compare(a arm, of operation, recorded told, b books) {
 	if got := b.told[of.Op]; got != recorded && !a.Saga {
 		v.find(differing, "%v is recorded as %+v, and its callers were told %+v", of, recorded, got)
 	}
 }
 
-// parked decides whether an operation may be.
+// parked reports whether an operation may be parked.
 func (v *verdict) parked(a arm, r row, effects []effect) {
 	if len(effects) > 0 {
 		v.Became["parked, happened"]++
@@ -186,13 +187,13 @@ func (v *verdict) parked(a arm, r row, effects []effect) {
 	wrongly := false
 	switch {
 	case a.Releases: // the earlier release has neither key nor look-up
-	case a.Rejects: // a look tells, when the provider lists it
-	case a.KeyKept == forever, a.Find && a.Settles > 0: // either can always tell
+	case a.Rejects: // a look-up tells, after the provider lists the effect
+	case a.KeyKept == forever, a.Find && a.Settles > 0: // both can always tell
 		wrongly = true
-	case a.Find: // a look sees what has happened before
-		const look = 4 // leases that it takes at most, with a pause
+	case a.Find: // a look-up sees earlier effects
+		const look = 4 // the most leases that a look-up takes, with its pause
 		wrongly = len(effects) > 0 && (!r.Due || effects[0].at.Add(leases(look)).Before(r.Changed))
-	case a.KeyKept > 0: // as long as the key held, it could be sent again
+	case a.KeyKept > 0: // the key could be sent while the provider kept it
 		wrongly = r.After < leases(a.KeyKept-max(2, timeout+1)-a.Settles)
 	}
 	if wrongly {
@@ -200,7 +201,7 @@ func (v *verdict) parked(a arm, r row, effects []effect) {
 	}
 }
 
-// saga compares what became of the steps of a saga.
+// saga compares the states of a saga's steps.
 func (v *verdict) saga(op int, b books) {
 	finished := func(tool string) int { return b.rows[operation{tool, op}].Finished }
 	effects := func(tool string) int { return len(b.effects[operation{tool, op}]) }

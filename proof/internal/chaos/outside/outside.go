@@ -1,11 +1,11 @@
-// Package outside is the campaign of tools that act outside of the database. Worker processes call every
-// operation of a provider that loses, delays and denies what it is asked. They are killed and halted at the
-// steps of package external, and the server is restarted under them. Then provider and workers are calm, every
-// operation is called once more, and the provider's book is compared with the records and with what the
-// application wrote.
+// Package outside is the campaign of tools that act outside of the database. Worker processes call
+// operations of a provider that loses, delays and denies requests. The processes are killed and
+// halted at the steps of package external, and the server is restarted under them. Then provider
+// and workers are calm, and every operation is called once more. The provider's book is compared
+// with the records and with the application's writes.
 //
-// Read arm.go for what is tried, provider.go and faults.go for the provider, fleet.go for the workers, worker.go,
-// step.go and tools.go for a worker from within, and drain.go, judge.go and report.go for the end.
+// arm.go has the arms, provider.go and faults.go the provider, fleet.go the workers. worker.go,
+// step.go and tools.go are the inside of a worker. drain.go, judge.go and report.go are the end.
 package outside
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// atOnce is how many arms are tried at once.
+// atOnce is the number of arms that run concurrently.
 const atOnce = 4
 
 // Run calls Params.Calls operations in each arm.
@@ -43,7 +43,7 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 
 // tryAll tries all arms.
 func tryAll(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
-	var mu sync.Mutex // guards s and what follows
+	var mu sync.Mutex // guards s and the fields below
 	var problems []error
 	lab.Crowd(atOnce, func(yield func(func()) bool) {
 		for i, a := range arms {
@@ -82,7 +82,7 @@ type trial struct {
 	provider *provider
 	web      *httptest.Server // the provider's
 
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the fields below
 	lab.Arm
 	told    map[int]told // by operation
 	verdict verdict
@@ -106,7 +106,7 @@ func (t *trial) open(ctx context.Context) error {
 	mux.Handle("/charges", t.provider)
 	mux.HandleFunc("POST /faults", func(_ http.ResponseWriter, r *http.Request) { t.fault(r.FormValue("kind")) })
 	t.web = httptest.NewServer(mux)
-	return lab.Insist(ctx, func(ctx context.Context, _ int) (err error) { // the server is restarted
+	return lab.Insist(ctx, func(ctx context.Context, _ int) (err error) { // the server may be restarting
 		if t.db == nil {
 			t.db, err = t.lab.Create(ctx)
 		}
@@ -127,7 +127,7 @@ func (t *trial) close(ctx context.Context) {
 	}
 }
 
-// fault counts a fault that was applied.
+// fault counts an applied fault.
 func (t *trial) fault(kind string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,26 +11,26 @@ import (
 	"time"
 )
 
-// provider carries out charges, and keeps a book of them. It lives in the campaign's own process, and survives
-// what befalls the workers.
+// provider carries out charges and keeps a book of them. It lives in the campaign's process, so it
+// survives the workers.
 type provider struct {
 	arm   arm
-	fault func(kind string) // counts one that was applied
+	fault func(kind string) // counts an applied fault
 	rate  float64           // of faults
 	after func(time.Duration) <-chan time.Time
 	began time.Time
 
 	mu      sync.Mutex
 	rng     *rand.Rand
-	calm    bool // no request meets a fault any more
-	outages int  // that requests have met
+	calm    bool // requests meet no more faults
+	outages int  // requests during an outage
 	last    int  // the number of the last effect
 	book    map[operation][]effect
 	keys    map[string]*kept
 	stuck   map[int]bool // operations whose key has a 500 for ever
 }
 
-// effect is what happened once.
+// effect is one effect that happened.
 type effect struct {
 	ID          string
 	at, visible time.Time
@@ -39,11 +39,11 @@ type effect struct {
 
 func (e effect) String() string { return e.ID + " at " + e.at.UTC().Format(time.StampMilli) }
 
-// kept is what is kept of a key since its first use. Its id is "" before there is an answer.
+// kept is the state of a key since its first use. Its id is "" before there is an answer.
 type kept struct {
 	since time.Time
 	id    string
-	of    operation // that it was rejected for
+	of    operation // the operation that it was rejected for
 }
 
 // refusal is the id of a kept refusal.
@@ -62,13 +62,13 @@ func newProvider(a arm, seed uint64, fault func(kind string)) *provider {
 
 const (
 	keyHeader = "Idempotency-Key"
-	// claimedHeader has when the attempt was claimed. An honest provider loses a request that would take
-	// effect too long after that.
+	// claimedHeader has the time at which the attempt was claimed. An honest provider loses a
+	// request that would take effect too long after it.
 	claimedHeader = "Claimed"
-	// markerHeader marks what a look of the later release finds, and existsHeader a look of a worker whose row has
-	// that the provider has an effect.
+	// markerHeader marks the effects that the later release finds. existsHeader marks a look-up of
+	// a worker whose row has a rejected key.
 	markerHeader, existsHeader = "Marker", "Exists"
-	// cut is the status of an answer that does not come.
+	// cut is the status of an answer that is never sent.
 	cut = -1
 )
 
@@ -91,7 +91,7 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(body) // the client may have been killed
 }
 
-// charge does what a request asks for, or what a fault makes of it.
+// charge carries out a request, or applies its fault.
 func (p *provider) charge(of operation, key string, marked bool, claimed time.Time) (status int, out Charged) {
 	f, late := p.draw(of, key)
 	switch {
@@ -116,8 +116,8 @@ func (p *provider) charge(of operation, key string, marked bool, claimed time.Ti
 	return status, out
 }
 
-// act carries an operation out, or refuses it. What comes too late is lost. A key that is known gets the answer
-// that was kept.
+// act carries an operation out, or refuses it. A late request is lost. A known key gets its kept
+// answer.
 func (p *provider) act(of operation, key string, marked bool, f fault, claimed time.Time) (status int, id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,7 +133,7 @@ func (p *provider) act(of operation, key string, marked bool, f fault, claimed t
 	case k.id != "" && k.id != refusal && p.arm.Rejects:
 		k.of = of
 		return http.StatusUnprocessableEntity, ""
-	case k.id != "": // it is known
+	case k.id != "": // the key is known
 	case refuses && !p.arm.KeepsRefusals:
 		return http.StatusPaymentRequired, ""
 	case refuses:
@@ -150,7 +150,7 @@ func (p *provider) act(of operation, key string, marked bool, f fault, claimed t
 	return http.StatusOK, k.id
 }
 
-// key is what is kept of a key, from now on where that is nothing.
+// key returns the state of a key, and begins it if there is none.
 func (p *provider) key(key string, now time.Time) *kept {
 	k, known := p.keys[key]
 	if forgets := leases(p.arm.Forgets); !known || key == "" || forgets > 0 && now.Sub(k.since) >= forgets {
@@ -160,7 +160,7 @@ func (p *provider) key(key string, now time.Time) *kept {
 	return k
 }
 
-// refuses are the operations that are refused whenever they are asked for.
+// refuses are the operations that are always refused.
 func refuses(of operation) bool {
 	switch of.Tool {
 	case sagaCharge, sagaRefund:
@@ -171,7 +171,8 @@ func refuses(of operation) bool {
 	return of.Op%50 == 0
 }
 
-// enter enters an effect in the book. It may become visible a little later, where that is bounded.
+// enter adds an effect to the book. The effect may become visible a little later, if the arm bounds
+// that.
 func (p *provider) enter(of operation, marked bool, now time.Time, left time.Duration) (id string) {
 	p.last++
 	e := effect{ID: fmt.Sprint("ch_", p.last), at: now, visible: now, marked: marked}
@@ -185,11 +186,11 @@ func (p *provider) enter(of operation, marked bool, now time.Time, left time.Dur
 	return e.ID
 }
 
-// find sees what is visible by now.
+// find returns the visible effect.
 func (p *provider) find(of operation, exists bool) (status int, found []Charged) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if exists { // nothing is sent any more: the key need not be kept
+	if exists { // no request follows: the key need not be kept
 		maps.DeleteFunc(p.keys, func(_ string, k *kept) bool { return k.of == of })
 	}
 	if f := p.drawFault(); f.without {
@@ -204,14 +205,14 @@ func (p *provider) find(of operation, exists bool) (status int, found []Charged)
 	return http.StatusOK, found
 }
 
-// calmDown ends all faults but those that are on their way.
+// calmDown ends all faults. Delayed requests still arrive.
 func (p *provider) calmDown() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.calm = true
 }
 
-// read returns the book, and the operations whose key has a 500 for ever.
+// read returns the book and the operations whose key has a 500 for ever.
 func (p *provider) read() (book map[operation][]effect, stuck map[int]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -43,28 +43,28 @@ func setup(t *testing.T, a arm) *bundle {
 	return b
 }
 
-// met is how often a fault was applied.
+// met is the number of times that a fault was applied.
 func (b *bundle) met(kind string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.applied[kind]
 }
 
-// faulty has faults applied, so many times as often.
+// faulty multiplies the rate of faults.
 func (b *bundle) faulty(rate float64) {
 	b.provider.mu.Lock()
 	defer b.provider.mu.Unlock()
 	b.provider.calm, b.provider.rate = false, rate
 }
 
-// since has the provider begun so many leases ago.
+// since moves the provider's beginning into the past, in leases.
 func (b *bundle) since(n float64) {
 	b.provider.mu.Lock()
 	defer b.provider.mu.Unlock()
 	b.provider.began = time.Now().Add(-leases(n))
 }
 
-// change changes what is kept of a key.
+// change changes the state of a key.
 func (b *bundle) change(key string, by time.Duration) {
 	b.provider.mu.Lock()
 	defer b.provider.mu.Unlock()
@@ -124,7 +124,7 @@ func TestProviderRefuses(t *testing.T) {
 	require.Empty(t, b.effects(50))
 }
 
-// TestProviderKeepsRefusals has a refusal by chance, and asks again.
+// TestProviderKeepsRefusals asks again after a drawn refusal.
 func TestProviderKeepsRefusals(t *testing.T) {
 	t.Parallel()
 	for name, keeps := range map[string]bool{"Keeps": true, "DoesNot": false} {
@@ -139,7 +139,7 @@ func TestProviderKeepsRefusals(t *testing.T) {
 	}
 }
 
-// TestProviderIsHonest claims an attempt so early that it may take effect no more.
+// TestProviderIsHonest claims an attempt so early that it may no longer take effect.
 func TestProviderIsHonest(t *testing.T) {
 	t.Parallel()
 	for name, settles := range map[string]float64{"Settles": hour / 2, "Late": hour / 2, "Unbounded": 0} {
@@ -162,8 +162,7 @@ func TestProviderIsHonest(t *testing.T) {
 	}
 }
 
-// TestProviderFaults has every fault applied, and compares what happened with what was
-// answered.
+// TestProviderFaults applies every fault, and compares the effects with the answers.
 func TestProviderFaults(t *testing.T) {
 	t.Parallel()
 	b := setup(t, arm{})
@@ -190,7 +189,7 @@ func TestProviderFaults(t *testing.T) {
 	}
 }
 
-// TestProviderHasOutages answers nothing in one.
+// TestProviderHasOutages gets no answer during an outage.
 func TestProviderHasOutages(t *testing.T) {
 	t.Parallel()
 	b := setup(t, arm{Outages: true})
@@ -207,7 +206,8 @@ func TestProviderHasOutages(t *testing.T) {
 	b.id(t, "after", 1)
 }
 
-// TestProviderCountsFromFirstUse has a key's first request turned away: its time has begun.
+// TestProviderCountsFromFirstUse has a key's first request turned away. The key's time runs all the
+// same.
 func TestProviderCountsFromFirstUse(t *testing.T) {
 	t.Parallel()
 	b := setup(t, arm{Forgets: hour, FirstUse: true})
@@ -220,7 +220,7 @@ func TestProviderCountsFromFirstUse(t *testing.T) {
 	require.Len(t, b.effects(1), 2)
 }
 
-// TestProviderListsFinishedJobs accepts a job, and does not list it yet.
+// TestProviderListsFinishedJobs accepts a job and does not list it yet.
 func TestProviderListsFinishedJobs(t *testing.T) {
 	t.Parallel()
 	b := setup(t, arm{Settles: hour, Jobs: true})
@@ -230,7 +230,7 @@ func TestProviderListsFinishedJobs(t *testing.T) {
 	require.Empty(t, b.find(t, 1))
 }
 
-// TestProviderKeeps500 answers with what it has answered once, whether it has acted or not.
+// TestProviderKeeps500 repeats its first answer, whether it acted or not.
 func TestProviderKeeps500(t *testing.T) {
 	t.Parallel()
 	b := setup(t, arm{Keeps500: true})
@@ -245,7 +245,7 @@ func TestProviderKeeps500(t *testing.T) {
 	require.Equal(t, map[int]bool{1: true}, stuck)
 }
 
-// TestProviderAnswersAfter has acted on what it answers with an error.
+// TestProviderAnswersAfter acts and then answers with an error.
 func TestProviderAnswersAfter(t *testing.T) {
 	t.Parallel()
 	b := setup(t, arm{After: true})

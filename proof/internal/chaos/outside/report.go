@@ -16,10 +16,11 @@ type figures struct {
 	Seconds float64        `json:"seconds"`
 }
 
-// report enters what became of a trial in the score. Its error is what is wrong with a control arm.
+// report adds a trial's verdict to the score. It returns an error if a control arm found nothing
+// wrong.
 func (t *trial) report(p lab.Params, s *lab.Score) error {
 	v := t.verdict
-	t.Tally = lab.Tally{ // what is silent is counted already
+	t.Tally = lab.Tally{ // silent ones are already counted
 		Identities: v.Became["operations"], Duplicates: v.Wrong[twice], Lost: v.Wrong[lost],
 		Differing:  v.Wrong[ghost] + v.Wrong[local] + v.Wrong[differing] + v.Wrong[brokenSaga],
 		Unanswered: v.Wrong[wronglyParked] + v.Wrong[open],

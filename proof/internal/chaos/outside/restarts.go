@@ -19,15 +19,15 @@ var shutdowns = []struct {
 
 const (
 	restartEvery = 10 * time.Second
-	// shutdownWait is how long a server may take to shut down before it is killed.
+	// shutdownWait is the time for a server to shut down before it is killed.
 	shutdownWait = 10 * time.Second
 )
 
-// restartAgain restarts a server until ctx ends, and counts.
+// restartAgain restarts a server until ctx ends, and counts the restarts.
 func restartAgain(ctx context.Context, s *pgserver.Server, count *lab.Arm) error {
 	for n, pause := 0, restartEvery/3; lab.Pause(ctx, pause); n, pause = n+1, restartEvery {
 		how := shutdowns[n%len(shutdowns)]
-		// Not within ctx: a server that is being restarted has to come back.
+		// without ctx: the server must come back
 		if err := restart(context.WithoutCancel(ctx), s, how.by); err != nil {
 			return fmt.Errorf("%s: %w", how.kind, err)
 		}
@@ -48,5 +48,5 @@ func restart(ctx context.Context, s *pgserver.Server, by syscall.Signal) error {
 	defer cancel()
 	for s.PID() != 0 && lab.Pause(waiting, 10*time.Millisecond) {
 	}
-	return s.Restart(ctx) // which kills it where it still runs
+	return s.Restart(ctx) // it kills a server that still runs
 }

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// kills and halts are how often a process is killed and halted at a step.
+	// kills and halts are the odds of a kill and of a halt at a step.
 	kills, halts = 0.001, 0.0005
-	// sendingShare is how much more often a process is halted between check and send than at any other step.
+	// sendingShare multiplies the odds of a halt between check and send.
 	sendingShare = 4
-	// shortestHalt and longestHalt bound how long it is halted, in leases.
+	// shortestHalt and longestHalt bound a halt, in leases.
 	shortestHalt, longestHalt = 0.3, 3
 )
 
@@ -38,7 +38,7 @@ func (c *caller) TraceEvent(_ context.Context, event dedup.Event) {
 	switch e.Kind {
 	case external.EventClaimed:
 		c.claimed.Store(e.Tool+" "+e.Key, time.Now())
-	case external.EventFenced: // what this process was told is not in the row
+	case external.EventFenced: // the provider's answer to this process is not in the row
 		if op, err := strconv.Atoi(e.Key); err == nil {
 			c.exists.Delete(operation{e.Tool, op})
 		}
@@ -46,8 +46,8 @@ func (c *caller) TraceEvent(_ context.Context, event dedup.Event) {
 	c.at(e.Kind)
 }
 
-// claimedAt is when the attempt at a call was claimed, by a clock that was read before its lease was checked for
-// the last time.
+// claimedAt is the time at which the call's attempt was claimed. The clock was read before the last
+// check of the lease.
 func (c *caller) claimedAt(tool, key string) (at time.Time) {
 	if stored, ok := c.claimed.Load(tool + " " + key); ok {
 		at = stored.(time.Time)
@@ -55,7 +55,7 @@ func (c *caller) claimedAt(tool, key string) (at time.Time) {
 	return at
 }
 
-// at kills or halts this process at a step, now and then.
+// at kills or halts this process at a step, by chance.
 func (c *caller) at(step external.EventKind) {
 	if c.Calm {
 		return
@@ -81,9 +81,9 @@ func (c *caller) at(step external.EventKind) {
 	}
 }
 
-// tell tells the campaign of a fault that is applied next.
+// tell tells the campaign of the fault that follows.
 func (c *caller) tell(kind string) {
-	if res, err := http.Post(c.Provider+"/faults?kind="+url.QueryEscape(kind), "", nil); err == nil { // or it has ended
+	if res, err := http.Post(c.Provider+"/faults?kind="+url.QueryEscape(kind), "", nil); err == nil { // or the campaign has ended
 		_ = res.Body.Close()
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// Charge is what is asked of the provider, and Charged what it answers.
+// Charge is a request to the provider, and Charged its answer.
 type (
 	Charge  struct{ Op int }
 	Charged struct{ ID string }
 )
 
-// tool is the arm's tool of a name.
+// tool returns the arm's tool of a name.
 func (c *caller) tool(name string) external.Tool[Charge, Charged] {
 	t := external.Tool[Charge, Charged]{
 		Name: name, Timeout: leases(timeout), KeyKept: leases(c.Arm.KeyKept), Settles: leases(c.Arm.Settles),
@@ -66,10 +66,10 @@ func earlierTool(t external.Tool[Charge, Charged]) external.Tool[Charge, earlier
 	}
 }
 
-// earlier reports whether this process is of the earlier release.
+// earlier reports whether this process runs the earlier release.
 func (c *caller) earlier() bool { return c.Arm.Releases && c.Number == 0 && !c.Calm }
 
-// write notes what was done, and adds to a row that somebody may have locked.
+// write notes an effect or a refusal, and adds to a row that another transaction may hold locked.
 func (c *caller) write(ctx context.Context, tx pgx.Tx, tool, kind string, op int, ref string) error {
 	exec := tx.Exec
 	if c.Arm.Control == writesBeside {
@@ -106,7 +106,7 @@ func (c *caller) perform(ctx context.Context, of operation, at external.Attempt)
 	return out, err
 }
 
-// ask asks the provider for an effect by POST, and by GET for all that it has.
+// ask asks the provider for an effect by POST, or looks it up by GET.
 func (c *caller) ask(ctx context.Context, method string, of operation, key string, claimed time.Time, into any) error {
 	header := http.Header{claimedHeader: {strconv.FormatInt(claimed.UnixNano(), 10)}}
 	if key != "" {
@@ -144,10 +144,10 @@ func fetch(ctx context.Context, web *http.Client, method, url string, header htt
 	case http.StatusTooManyRequests:
 		return external.NotDone(errors.New(res.Status))
 	}
-	return errors.New(res.Status) // that of a 409 too: the first request still runs
+	return errors.New(res.Status) // a 409 too: the first request still runs
 }
 
-// tryThrice is what many clients do: they take a time-out for a failure.
+// tryThrice is a common mistake: it takes a time-out for a failure.
 func (c *caller) tryThrice(ctx context.Context, of operation, claimed time.Time) (out Charged, err error) {
 	for range 3 {
 		ctx, cancel := context.WithTimeout(ctx, lease/5)
@@ -160,7 +160,7 @@ func (c *caller) tryThrice(ctx context.Context, of operation, claimed time.Time)
 	return out, err
 }
 
-// lease is what is often written instead of the library: whoever finds the lease over runs again.
+// lease is a common replacement of the library: a caller that finds the lease expired runs again.
 func (c *caller) lease(ctx context.Context, op int) (string, error) {
 	for {
 		var mine bool
@@ -192,7 +192,7 @@ func (c *caller) lease(ctx context.Context, op int) (string, error) {
 	}
 }
 
-// saga reserves, charges and ships, and takes back what a refusal makes pointless.
+// saga reserves, charges and ships. After a refusal it undoes the steps before.
 func (c *caller) saga(ctx context.Context, op int) error {
 	step := func(tool string) func(context.Context) error {
 		return func(ctx context.Context) (err error) {
@@ -215,18 +215,18 @@ func (c *caller) saga(ctx context.Context, op int) error {
 	)
 }
 
-// local is the application's own table: what Finish and Refused have written, and balance the rows that somebody locks.
-// leased is that of the control arm without the library.
+// local has the application's tables: the writes of Finish and Refused, and in balance the rows
+// that get locked. leased belongs to the control without the library.
 const schema = `
 CREATE TABLE IF NOT EXISTS local (tool text NOT NULL, kind text NOT NULL, op int NOT NULL, ref text NOT NULL);
 CREATE TABLE IF NOT EXISTS balance (account int PRIMARY KEY, written int NOT NULL);
 INSERT INTO balance SELECT n, 0 FROM generate_series(0, 7) AS n ON CONFLICT DO NOTHING;
 CREATE TABLE IF NOT EXISTS leased (op int PRIMARY KEY, until timestamptz NOT NULL, answer text);`
 
-// accounts is how many rows of balance there are.
+// accounts is the number of rows of balance.
 const accounts = 8
 
-// forgetting takes out of a row what it keeps of its attempts.
+// forgetting removes from a row the state of its attempts.
 const forgetting = `
 CREATE OR REPLACE FUNCTION forgets() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -20,7 +20,7 @@ import (
 
 const workerName = "chaos-external-worker"
 
-// task is that of a worker. Provider is the provider's URL.
+// task is a worker's task. Provider is the provider's URL.
 type task struct {
 	URL, Provider string
 	Arm           arm
@@ -28,7 +28,7 @@ type task struct {
 	Calm          bool
 }
 
-// outcome is what the caller of an operation is told.
+// outcome is a caller's answer.
 type outcome string
 
 const (
@@ -37,29 +37,29 @@ const (
 	parked    outcome = "parked"
 	undone    outcome = "undone" // a saga
 	unsettled outcome = "unsettled"
-	// unnamed is an error that does not say that the outcome is open. No call may get it.
+	// unnamed is an error that does not leave the outcome open. No call may get it.
 	unnamed outcome = "unnamed"
 )
 
-// reply is a worker's answer to a call. ID is the provider's, of what happened.
+// reply is a worker's answer to a call. ID is the provider's ID of the effect.
 type reply struct {
 	Outcome   outcome
 	ID, Error string
 }
 
-// Worker returns the hidden command that is a worker process. It makes the calls that it is asked for, and recovers
-// what is due.
+// Worker returns the hidden command of a worker process. It makes the requested calls and recovers
+// operations that are due.
 func Worker() *cobra.Command { return lab.WorkerCommand(workerName, new(caller).open) }
 
-// caller is a worker process from within.
+// caller is the inside of a worker process.
 type caller struct {
 	task
 	client  *lab.Client
 	web     *http.Client // to the provider
 	tools   *external.Tools
 	handles map[string]*external.Handle[Charge, Charged] // by tool
-	claimed sync.Map                                     // when, by tool and key, of the last attempt
-	exists  sync.Map                                     // operations whose attempt was told that there is an effect, until the next look
+	claimed sync.Map                                     // times by tool and key, of the last attempt
+	exists  sync.Map                                     // operations whose attempt learnt of an effect, until the next look-up
 }
 
 func (c *caller) open(ctx context.Context, t task) (_ http.Handler, done func() error, err error) {
@@ -84,7 +84,7 @@ func (c *caller) open(ctx context.Context, t task) (_ http.Handler, done func() 
 	}
 	recovering, end := context.WithCancel(ctx)
 	var recovery sync.WaitGroup
-	recovery.Go(func() { _ = c.tools.Recover(recovering) }) // its error is that it is closed
+	recovery.Go(func() { _ = c.tools.Recover(recovering) }) // its error is that the tools are closed
 	return c, func() error {
 		end()
 		recovery.Wait()
@@ -94,11 +94,11 @@ func (c *caller) open(ctx context.Context, t task) (_ http.Handler, done func() 
 	}, nil
 }
 
-// patience is how long a caller's first try waits for an answer, in leases. Each try waits longer than the
-// one before.
+// patience is the time, in leases, that a caller's first try waits for an answer. Each later try
+// waits longer.
 const patience = 6
 
-// ServeHTTP makes a call, and says what its caller was told.
+// ServeHTTP makes a call and replies with its outcome.
 func (c *caller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	op, _ := strconv.Atoi(r.FormValue("op"))
 	try, _ := strconv.Atoi(r.FormValue("try"))
@@ -119,7 +119,7 @@ func (c *caller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		a.Error = err.Error()
 	}
-	_ = json.NewEncoder(w).Encode(a) // who does not get it asks again
+	_ = json.NewEncoder(w).Encode(a) // a caller without the reply asks again
 }
 
 func (c *caller) outcome(err error) outcome {
@@ -140,13 +140,13 @@ func (c *caller) outcome(err error) outcome {
 
 func callOf(op int) dedup.Call { return dedup.Call{Scope: "chaos", Key: fmt.Sprint(op)} }
 
-// acceptEvery is which operations are accepted before they are called.
+// acceptEvery selects the operations that are accepted before they are called.
 const acceptEvery = 4
 
-// outside makes a call. Now and then its intent is accepted in a transaction before.
+// outside makes a call. For some operations a transaction accepts the intent before.
 func (c *caller) outside(ctx context.Context, tool string, op int) (string, error) {
 	if op%acceptEvery == 0 && !c.earlier() {
-		_ = pgx.BeginFunc(ctx, c.client.Pool, func(tx pgx.Tx) error { // without it, Do claims
+		_ = pgx.BeginFunc(ctx, c.client.Pool, func(tx pgx.Tx) error { // Do claims even if this fails
 			_, err := c.handles[tool].Accept(ctx, tx, callOf(op), Charge{op})
 			c.at("accepted")
 			return err

@@ -16,13 +16,13 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// longestCall is how long a client waits at most before it cancels a call that it cancels.
+// longestCall bounds the wait of a client before it cancels a call.
 const longestCall = 15 * time.Millisecond
 
-// versions are those of MCP that clients speak. Neither needs a session here.
+// versions are the MCP versions of the clients. Neither needs a session here.
 var versions = []string{"2026-07-28", "2025-11-25"}
 
-// client makes calls one after another, each until it is answered.
+// client makes calls in turn, each until it is answered.
 type client struct {
 	*arm
 	url     string
@@ -31,10 +31,10 @@ type client struct {
 	session *mcp.ClientSession
 }
 
-// failed is an answer that no client is to be given here.
+// failed is an answer that no client may get here.
 func failed(text []byte) error { return lab.Hopeless{Err: fmt.Errorf("the call failed: %s", text)} }
 
-// errOpen is an answer that says to call again.
+// errOpen is an answer that asks the client to call again.
 var errOpen = errors.New("there is no answer yet")
 
 // call is a [lab.Caller]. Each try is a new request.
@@ -62,7 +62,7 @@ func (c *client) call(ctx context.Context, _ *lab.Client, key string) (run int64
 		c.fault("cancelled by the client")
 		return 0, err
 	case err != nil:
-		return 0, err // a cut connection, or a server that is being started
+		return 0, err // a cut connection, or a server that is starting
 	}
 	text, err := json.Marshal(res)
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *client) call(ctx context.Context, _ *lab.Client, key string) (run int64
 		c.note(func() { c.opens[code]++ })
 		return 0, errOpen
 	case res.IsError && !c.dedup:
-		return 0, errOpen // a plain tool knows no better than that it failed
+		return 0, errOpen // a plain tool only knows that it failed
 	case res.IsError:
 		return 0, failed(text)
 	}
@@ -85,7 +85,7 @@ func (c *client) call(ctx context.Context, _ *lab.Client, key string) (run int64
 	return answer.StructuredContent.Run, nil
 }
 
-// params are those of a call. The key is where clients may put it: in _meta or the argument.
+// params are a call's parameters. The key is in _meta or in the argument.
 func (c *client) params(key string) *mcp.CallToolParams {
 	arguments := map[string]any{"name": key}
 	params := &mcp.CallToolParams{Name: toolName, Arguments: arguments}
@@ -106,7 +106,7 @@ func (c *client) connect(ctx context.Context) (*mcp.ClientSession, error) {
 		Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: versions[c.rng.IntN(len(versions))]})
 }
 
-// hangUp drops the connection. What follows is a new request without it too.
+// hangUp drops the connection. The next try is a new request in any case.
 func (c *client) hangUp() {
 	if c.session != nil {
 		_ = c.session.Close()

@@ -1,8 +1,9 @@
 // Package reissue is the campaign of an MCP client whose answers get lost. It calls a tool over
-// streamable HTTP, with MCP 2026-07-28 and with the version before it, through a balancer before two
-// server processes. It cancels calls at random moments, the balancer cuts connections before, behind
-// and in place of the answer and delivers requests twice, and servers are killed. Whatever was not
-// answered is issued again as a new request, with the same key and perhaps to the other server.
+// streamable HTTP, with MCP 2026-07-28 and with the version before it, through a balancer in front
+// of two server processes. The client cancels calls at random moments. The balancer cuts
+// connections before the request, behind it and in place of the answer, and delivers requests
+// twice. Servers are killed. The client issues an unanswered call again as a new request, with the
+// same key and perhaps to the other server.
 package reissue
 
 import (
@@ -17,13 +18,13 @@ import (
 
 const (
 	clients = 12
-	// killEvery is after how many calls a server is killed.
+	// killEvery is the number of calls between two kills.
 	killEvery = 250
 	// controlShare is the control arm's share of the calls.
 	controlShare = 10
 )
 
-// Run makes Params.Calls calls with dedup in both servers, and then some without.
+// Run makes Params.Calls calls with dedup in both servers, and then the control's calls without it.
 func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	return s.Arms(func(withDedup bool) (lab.Arm, error) {
 		a := &arm{dedup: withDedup, wanted: p.Calls, opens: map[string]int{}}
@@ -38,7 +39,7 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	})
 }
 
-// arm is what the clients do and meet.
+// arm is the clients and their faults.
 type arm struct {
 	dedup   bool
 	wanted  int // calls
@@ -47,10 +48,10 @@ type arm struct {
 	mu sync.Mutex
 	lab.Arm
 	minted int
-	opens  map[string]int // answers that say to call again, by code
+	opens  map[string]int // answers that ask to call again, by code
 }
 
-// note has a client's note written.
+// note writes a client's note under the lock.
 func (a *arm) note(write func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,7 +72,7 @@ func (a *arm) run(ctx context.Context, l *lab.Lab, p lab.Params) error {
 	balancer := a.servers.balance(a.fault)
 	ledger := lab.NewLedger()
 	err = a.callAll(ctx, balancer.URL(), p.Seed, ledger)
-	balancer.Close() // nothing is on its way when the books are settled
+	balancer.Close() // no call is running when the books are settled
 	a.servers.stop()
 	if err != nil {
 		return err
@@ -81,7 +82,7 @@ func (a *arm) run(ctx context.Context, l *lab.Lab, p lab.Params) error {
 	return err
 }
 
-// callAll has all clients make their calls.
+// callAll waits until all clients have made their calls.
 func (a *arm) callAll(ctx context.Context, url string, seed uint64, ledger *lab.Ledger) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -106,8 +107,8 @@ func (a *arm) callAll(ctx context.Context, url string, seed uint64, ledger *lab.
 	return context.Cause(ctx)
 }
 
-// next is a key for a client: a new one, or one that another client may just be calling. It is false
-// when enough calls were made.
+// next returns a key for a client: a new key, or a key that another client may be calling. It
+// returns false after the last call.
 func (a *arm) next(rng *rand.Rand) (key string, more bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -120,7 +121,7 @@ func (a *arm) next(rng *rand.Rand) (key string, more bool) {
 	return fmt.Sprint(n), a.Calls < a.wanted
 }
 
-// tried counts a call, and kills a server when it is time.
+// tried counts a call and kills a server after every killEvery calls.
 func (a *arm) tried() {
 	a.mu.Lock()
 	a.Calls++

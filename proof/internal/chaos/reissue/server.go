@@ -19,12 +19,12 @@ import (
 
 const serverName = "chaos-mcp-server"
 
-// task is that of a server.
+// task is a server's task.
 type task struct {
 	URL   string `json:"url"`
 	Dedup bool   `json:"dedup"`
-	// Cancels has the end of a stream cancel the call, as MCP 2026-07-28 says. The SDK
-	// asks for an option to be set.
+	// Cancels makes the end of a stream cancel the call, as MCP 2026-07-28 demands. In the SDK that
+	// is an option.
 	Cancels bool `json:"cancels"`
 }
 
@@ -37,7 +37,7 @@ type effectIn struct {
 	Name string `json:"name"`
 }
 
-// Worker returns the hidden command that is a server process.
+// Worker returns the hidden command of a server process.
 func Worker() *cobra.Command { return lab.WorkerCommand(serverName, open) }
 
 func open(ctx context.Context, t task) (http.Handler, func() error, error) {
@@ -50,7 +50,7 @@ func open(ctx context.Context, t task) (http.Handler, func() error, error) {
 	return web, c.Close, addEffect(server, c, t.Dedup)
 }
 
-// addEffect adds the tool, which without dedup is the plain one that repeats.
+// addEffect adds the tool. Without dedup it is the plain tool, which repeats.
 func addEffect(server *mcp.Server, c *lab.Client, withDedup bool) error {
 	if !withDedup {
 		mcp.AddTool(server, &mcp.Tool{Name: toolName}, func(ctx context.Context, _ *mcp.CallToolRequest, in effectIn) (*mcp.CallToolResult, lab.Answer, error) {
@@ -69,7 +69,7 @@ func addEffect(server *mcp.Server, c *lab.Client, withDedup bool) error {
 	return mcpdedup.AddTools(server, tools, &mcpdedup.Options{Scope: mcpdedup.SingleUser("chaos"), OnError: func(context.Context, mcpdedup.Failure) {}})
 }
 
-// servers are the two processes, and the balancer before them.
+// servers are the two processes and their balancer.
 type servers struct {
 	all [2]lab.Seat
 
@@ -77,7 +77,8 @@ type servers struct {
 	rng *rand.Rand
 }
 
-// newServers returns servers that start when they are asked. One of them leaves calls running whose stream has ended.
+// newServers returns servers that start on demand. One of them does not cancel a call when its
+// stream ends.
 func newServers(t task, seed uint64) *servers {
 	s := &servers{rng: rand.New(rand.NewPCG(seed, 3))}
 	for i := range s.all {
@@ -87,14 +88,14 @@ func newServers(t task, seed uint64) *servers {
 	return s
 }
 
-// draw draws one of them.
+// draw draws a server.
 func (s *servers) draw() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.rng.IntN(len(s.all))
 }
 
-// kill kills one that runs, whatever it is doing. Another one starts in its place.
+// kill kills a running server at any moment. Another process takes its place.
 func (s *servers) kill() bool { return s.all[s.draw()].Kill() }
 
 func (s *servers) stop() {
@@ -103,12 +104,13 @@ func (s *servers) stop() {
 	}
 }
 
-// faultOdds are out of 20.
+// faultOdds are the odds of each fault, out of 20.
 var faultOdds = []lab.HTTPFault{
 	lab.CutBefore, lab.CutBehind, lab.CutBehind, lab.CutAnswer, lab.CutAnswer, lab.CutHalf, lab.BadGateway, lab.SentTwice, lab.SentTwice,
 }
 
-// balance starts a proxy before both that draws which of them to ask, and what goes wrong.
+// balance starts a proxy in front of both servers. It draws the server and the fault of each
+// request.
 func (s *servers) balance(applied func(fault string)) *lab.HTTPProxy {
 	p := &lab.HTTPProxy{To: s.order, Next: func() *lab.HTTPMishap {
 		s.mu.Lock()
@@ -126,7 +128,7 @@ func (s *servers) balance(applied func(fault string)) *lab.HTTPProxy {
 	return p
 }
 
-// order is the addresses of both, in the order in which they are asked.
+// order returns the addresses of both servers. The first is asked first.
 func (s *servers) order(ctx context.Context) (to []string, err error) {
 	first := s.draw()
 	for i := range s.all {

@@ -1,7 +1,6 @@
-// Package ledger is the application of a replay. Its tools are the tools of a recording: each
-// answers with the recorded text of the call that runs it, and a write adds a row to the ledger in
-// the same transaction. The ledger has no unique column, so a call that took effect twice has two
-// rows.
+// Package ledger is the application of a replay. Its tools are the recorded tools: each answers
+// with the recorded text of its call, and a write adds a row to the ledger in the same transaction.
+// No column of the ledger is unique, so a doubled call has two rows.
 package ledger
 
 import (
@@ -17,8 +16,8 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// These begin the first statement of each tool and the last one of each write. Nothing else has
-// them: faults aim at them.
+// These texts begin the first statement of each tool and the last statement of each write, and no
+// other statement. Faults aim at them.
 const (
 	Begins = "SELECT refused, answer FROM replay_calls"
 	Ends   = "INSERT INTO replay_ledger"
@@ -124,12 +123,12 @@ func Enter(ctx context.Context, tx pgx.Tx) (entry int64, err error) {
 	return entry, err
 }
 
-// In is what every tool takes: the recorded arguments as they are.
+// In is the argument of every tool: the recorded arguments as they are.
 type In struct {
 	Arguments any `json:"arguments"`
 }
 
-// Out is what every tool returns: the recorded text and, if the tool writes, its row in the ledger.
+// Out is the result of every tool: the recorded text and, for a write, its row in the ledger.
 type Out struct {
 	Text  string `json:"text"`
 	Entry int64  `json:"entry,omitempty"`
@@ -141,7 +140,7 @@ type Tool struct {
 	Class tool.Class `json:"class"`
 }
 
-// Run runs the tool for the call that [WithRef] put into ctx, on a transaction of the caller's.
+// Run runs the tool on the caller's transaction, for the call that [WithRef] put into ctx.
 func (t Tool) Run(ctx context.Context, tx pgx.Tx) (out Out, err error) {
 	if out.Text, err = Look(ctx, tx); err == nil && t.Class.Writes() {
 		out.Entry, err = Enter(ctx, tx)
@@ -149,7 +148,7 @@ func (t Tool) Run(ctx context.Context, tx pgx.Tx) (out Out, err error) {
 	return out, err
 }
 
-// Definition is the tool as a registry takes it.
+// Definition returns the tool for a registry.
 func (t Tool) Definition() tool.Definition {
 	run := func(ctx context.Context, tx pgx.Tx, _ In) (Out, error) { return t.Run(ctx, tx) }
 	return tool.Tool[In, Out]{Name: t.Name, Class: t.Class, Run: run}
@@ -157,7 +156,7 @@ func (t Tool) Definition() tool.Definition {
 
 type refKey struct{}
 
-// WithRef names the call on whose behalf tools run with the context.
+// WithRef puts a call's name into the context of its tools.
 func WithRef(ctx context.Context, ref string) context.Context {
 	return context.WithValue(ctx, refKey{}, ref)
 }

@@ -1,5 +1,5 @@
-// Package payment runs the recorded writes as effects outside of the database,
-// against a provider in the driver's process whose book has what really happened.
+// Package payment runs the recorded writes as effects outside of the database. The provider is in
+// the driver's process and its book has the effects that really happened.
 package payment
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// Kind is what a provider offers, and what the tools declare.
+// Kind is the provider's abilities and the tools' declarations.
 type Kind string
 
 const (
@@ -20,21 +20,20 @@ const (
 	Neither       Kind = "neither"
 )
 
-// Kinds are those of which there is a provider.
+// Kinds are the kinds with a provider.
 var Kinds = [...]Kind{Keys, LookUpSettles, LookUp, Neither}
 
 const (
-	// Lease is that of the workers' external.Options.
+	// Lease is the lease of the workers' external.Options.
 	Lease = 500 * time.Millisecond
-	// settles is what the tools declare. A request that is late takes effect after late. Any
-	// is lost that would take effect when it is older than honest: on a machine that is slow
-	// too, settles must be true.
+	// settles is the tools' Settles. A late request takes effect after late. A request older than
+	// honest is lost: settles must hold on a slow machine too.
 	settles, late, honest = 500 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond
-	// timeout is that of one attempt.
+	// timeout is the limit of one attempt.
 	timeout = 5 * time.Second
 )
 
-// keyKept is how long the provider keeps keys, and the tools say so.
+// keyKept is the time for which the provider keeps keys, and the tools' KeyKept.
 func (k Kind) keyKept() time.Duration {
 	if k == Keys {
 		return external.Forever
@@ -42,5 +41,5 @@ func (k Kind) keyKept() time.Duration {
 	return 0
 }
 
-// AlwaysKnows reports whether nothing of the kind may be parked.
+// AlwaysKnows reports whether no call of the kind may be parked.
 func (k Kind) AlwaysKnows() bool { return k == Keys || k == LookUpSettles }

@@ -14,7 +14,7 @@ import (
 	"github.com/tooldedup/dedup/deduptest"
 )
 
-// Mishap is how a request fails. It is not answered then.
+// Mishap is a fault of a request. The request is not answered.
 type Mishap string
 
 const (
@@ -25,11 +25,11 @@ const (
 	Late         Mishap = "late"          // it is paid a little later
 )
 
-// Mishaps are all of them, in the order of every report.
+// Mishaps are all mishaps, in the order of every report.
 var Mishaps = [...]Mishap{RequestLost, AnswerLost, KilledBefore, KilledAfter, Late}
 
-// shares are how often the first and the second request for a call meet a mishap. No later
-// one does.
+// shares are the odds of a mishap for the first and the second request of a call. Later requests
+// meet none.
 var shares = [...]float64{0.7, 0.4}
 
 // Provider pays: deduptest's provider behind HTTP, with mishaps that are drawn from a seed.
@@ -37,7 +37,7 @@ type Provider struct {
 	URL string
 
 	seed   uint64
-	draws  []Mishap // those that may be drawn
+	draws  []Mishap // the allowed mishaps
 	kill   func(worker string)
 	book   deduptest.Provider
 	server *httptest.Server
@@ -49,14 +49,14 @@ type Provider struct {
 	counts map[Mishap]int
 }
 
-// Start starts a provider of a kind, whose requests meet those mishaps that are allowed. kill ends a worker.
+// Start starts a provider of a kind. Its requests meet the allowed mishaps. kill ends a worker.
 func (k Kind) Start(seed uint64, allowed func(Mishap) bool, kill func(worker string)) *Provider {
 	p := &Provider{
 		seed: seed, kill: kill, book: deduptest.Provider{KeyKept: k.keyKept()},
 		asked: map[string]int{}, met: map[string]int{}, counts: map[Mishap]int{},
 	}
 	for _, m := range Mishaps {
-		// Where nothing bounds a late effect, the book says nothing of what could be known.
+		// Without a bound on late effects the book does not tell what could be known.
 		if allowed(m) && (m != Late || k == LookUpSettles) {
 			p.draws = append(p.draws, m)
 		}
@@ -69,7 +69,7 @@ func (k Kind) Start(seed uint64, allowed func(Mishap) bool, kill func(worker str
 	return p
 }
 
-// Close ends it, and waits for what is late.
+// Close ends the provider and waits for late payments.
 func (p *Provider) Close() {
 	p.server.Close()
 	p.late.Wait()
@@ -110,10 +110,10 @@ func (p *Provider) pay(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// act pays, unless it is too late for that.
+// act pays, unless the request is too late.
 func (p *Provider) act(key, ref string, sent time.Time) (id string) {
 	if time.Since(sent) < honest {
-		id, _ = p.book.Act(key, ref) // it refuses nothing
+		id, _ = p.book.Act(key, ref) // the book refuses nothing
 	}
 	return id
 }
@@ -123,7 +123,7 @@ func (p *Provider) find(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(ids)
 }
 
-// draw says which mishap the next request for a call meets, "" for none.
+// draw returns the mishap of the next request for a call, "" for none.
 func (p *Provider) draw(ref string) Mishap {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,14 +141,14 @@ func (p *Provider) draw(ref string) Mishap {
 // Book returns the ids of all payments for a call.
 func (p *Provider) Book(ref string) []string { return p.book.Book(ref) }
 
-// Met returns how many requests for a call met a mishap.
+// Met returns the number of mishaps of a call's requests.
 func (p *Provider) Met(ref string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.met[ref]
 }
 
-// Requests returns how many came, and which mishaps they met.
+// Requests returns the number of requests, and their mishaps.
 func (p *Provider) Requests() (sum int, met map[Mishap]int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

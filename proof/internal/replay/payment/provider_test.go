@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestProvider asks for many payments and compares what was answered with the book.
+// TestProvider makes many payments and compares the answers with the book.
 func TestProvider(t *testing.T) {
 	t.Parallel()
 	killed := make(chan string, 1000)
@@ -40,7 +40,7 @@ func TestProvider(t *testing.T) {
 	require.Equal(t, "worker-1", <-killed)
 }
 
-// TestProviderWithKeys pays once for a key, and again without one.
+// TestProviderWithKeys pays once with a key, and twice without one.
 func TestProviderWithKeys(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[Kind]int{Keys: 1, LookUp: 3, Neither: 3} {

@@ -18,30 +18,31 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
 )
 
-// In is what is stored of a call.
+// In is the stored argument of a call.
 type In struct {
-	// Ref names the call, in the ledger and for the provider.
+	// Ref names the call in the ledger and at the provider.
 	Ref  string          `json:"ref"`
 	Args json.RawMessage `json:"args"`
 }
 
-// Out is what is recorded of it: the provider's id, and what the tool answers.
+// Out is the recorded result: the provider's id and the tool's answer.
 type Out struct {
 	ID   string `json:"id"`
 	Text string `json:"text"`
 }
 
-// Tool is a tool that pays. Its row of the ledger is written with the record. Its answer is looked
-// up before it pays.
+// Tool is a tool that pays. It looks its answer up before it pays, and writes its row of the ledger
+// with the record.
 type Tool struct {
 	Name string
 	Kind Kind
 	Pool *pgxpool.Pool
-	// URL is the provider's, and Worker the name by which the provider can have this process killed.
+	// URL is the provider's URL. Worker is the name by which the provider can have this process
+	// killed.
 	URL, Worker string
 }
 
-// External is the tool as package external runs it.
+// External returns the tool for package external.
 func (t *Tool) External() external.Tool[In, Out] {
 	x := external.Tool[In, Out]{
 		Name: t.Name, Perform: t.perform, Ref: func(out Out) string { return out.ID },
@@ -109,7 +110,7 @@ const (
 	sentHeader   = "Sent"
 )
 
-// ask posts a payment, whose answer is its id, or gets the ids of all payments for a call.
+// ask posts a payment and returns its id, or gets the ids of all payments of a call.
 func (t *Tool) ask(ctx context.Context, method, key, ref string, answer any) error {
 	header := http.Header{keyHeader: {key}, workerHeader: {t.Worker}, sentHeader: {time.Now().Format(time.RFC3339Nano)}}
 	client := &http.Client{Transport: &external.Transport{}}
@@ -123,10 +124,10 @@ func (t *Tool) ask(ctx context.Context, method, key, ref string, answer any) err
 	return json.Unmarshal(text, answer)
 }
 
-// What is noted with the record of a success, and with that of a refusal.
+// The notes of a recorded success and of a recorded refusal.
 const finished, refused = "finished", "refused"
 
-// CreateNotes makes the table of notes. Nothing is unique in it.
+// CreateNotes makes the table of notes. None of its columns is unique.
 func CreateNotes(ctx context.Context, pool *pgxpool.Pool) error {
 	if _, err := pool.Exec(ctx, `CREATE TABLE payment_notes (ref text NOT NULL, kind text NOT NULL)`); err != nil {
 		return fmt.Errorf("creating the table of notes: %w", err)
@@ -139,7 +140,7 @@ func note(ctx context.Context, tx pgx.Tx, ref, kind string) error {
 	return err
 }
 
-// Noted reports whether a call that is answered has left one note, of its record.
+// Noted reports whether an answered call has exactly one note, of its record.
 func Noted(ctx context.Context, pool *pgxpool.Pool, ref string, refusal bool) (right bool, err error) {
 	want := []string{finished}
 	if refusal {

@@ -14,8 +14,8 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// Headers of a delivery by HTTP. The principal is the bearer token itself: nobody
-// but the driver reaches a worker.
+// Headers of a delivery by HTTP. The bearer token is the principal itself: only the driver reaches
+// a worker.
 const (
 	keyHeader      = "Idempotency-Key"
 	replayedHeader = "Idempotency-Replayed"
@@ -23,13 +23,13 @@ const (
 	bearer         = "Bearer "
 )
 
-// serveHTTP serves each tool at POST /{domain}/tools/{name}. In mode Dedup the
-// routes of those that write are guarded by httpdedup.
+// serveHTTP serves each tool at POST /{domain}/tools/{name}. In mode Dedup httpdedup guards the
+// routes of writes.
 func (s *server) serveHTTP() error {
 	for domain, d := range s.domains {
 		guard := func(_ string, h http.Handler) http.Handler { return h }
 		if s.mode == Dedup {
-			// A retry may go to another worker, at another address.
+			// A retry may reach another worker at another address.
 			middleware, err := httpdedup.New(d.deduper, httpdedup.Options{Scope: bearerScope, AnyHost: true})
 			if err != nil {
 				return err
@@ -55,8 +55,8 @@ func bearerScope(r *http.Request) (string, error) {
 	return scope, nil
 }
 
-// toolHandler runs a tool in the transaction that httpdedup has opened. Where there is none the tool only
-// reads, or the mode is Naive. It answers 200 with the result, or 422 with a refusal, which is final.
+// toolHandler runs a tool in httpdedup's transaction. Without one the tool is a read, or the mode
+// is Naive. It answers 200 with the result, or 422 with a refusal, which is final.
 func (d *domain) toolHandler(t ledger.Tool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx := ledger.WithRef(r.Context(), r.Header.Get(refHeader))
@@ -79,7 +79,7 @@ func (d *domain) toolHandler(t ledger.Tool) http.HandlerFunc {
 		result, _ := json.Marshal(out) // a text and a number
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		_, _ = w.Write(result) // who does not get it asks again
+		_, _ = w.Write(result) // a caller without the answer asks again
 	}
 }
 
@@ -89,8 +89,8 @@ type httpClient struct {
 	web  *http.Client
 }
 
-// Deliver implements Client. A response that is no JSON of a tool, such as a problem that httpdedup reports, is
-// no answer.
+// Deliver implements Client. A response that is not a tool's JSON, such as a problem of httpdedup,
+// is no answer.
 func (c *httpClient) Deliver(ctx context.Context, d Delivery) (Answer, error) {
 	key, err := d.key()
 	if err != nil {

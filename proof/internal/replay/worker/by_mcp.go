@@ -19,12 +19,11 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
 )
 
-// metaRef names the call in the ledger, in the _meta of a
-// delivery by MCP.
+// metaRef is the name of the call in the _meta of a delivery by MCP.
 const metaRef = "call-ref"
 
-// serveMCP serves an MCP server of each domain's tools at /{domain}. In mode
-// Dedup mcpdedup exposes them, else nothing stands before them.
+// serveMCP serves an MCP server of each domain's tools at /{domain}. In mode Dedup mcpdedup exposes
+// them. Otherwise they are plain.
 func (s *server) serveMCP() error {
 	for name, d := range s.domains {
 		server := mcp.NewServer(&mcp.Implementation{Name: name}, nil)
@@ -46,7 +45,7 @@ func (s *server) serveMCP() error {
 	return nil
 }
 
-// verifyToken takes the bearer token for the principal itself, as bearerScope does.
+// verifyToken takes the bearer token as the principal, as bearerScope does.
 func verifyToken(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
 	return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
 }
@@ -61,11 +60,10 @@ func withRef(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// refused begins what explainRefusal tells.
+// refused begins the texts of explainRefusal.
 const refused = "refused: "
 
-// explainRefusal tells clients of the refusals of tools that only read. Those of
-// the others have a record.
+// explainRefusal shows clients the refusals of reads. Refusals of writes have a record.
 func explainRefusal(_ context.Context, err error) (string, bool) {
 	refusal, ok := errors.AsType[*ledger.Refusal](err)
 	if !ok {
@@ -89,8 +87,8 @@ func (d *domain) naiveMCP(t ledger.Tool) mcp.ToolHandler {
 	}
 }
 
-// mcpClient delivers by MCP. Each principal has a session with each server of a
-// worker; when one has failed all are given up for others.
+// mcpClient delivers by MCP. Each principal has a session with each server of a worker. After a
+// failure all sessions are replaced.
 type mcpClient struct {
 	base string
 	web  *http.Client
@@ -128,7 +126,7 @@ func (c *mcpClient) Deliver(ctx context.Context, d Delivery) (Answer, error) {
 	return readMCP(result)
 }
 
-// session returns the session of an account, and connects where there is none.
+// session returns the session of an account, and connects first if there is none.
 func (c *mcpClient) session(ctx context.Context, caller account) (*mcp.ClientSession, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,7 +146,7 @@ func (c *mcpClient) session(ctx context.Context, caller account) (*mcp.ClientSes
 	return session, nil
 }
 
-// giveUp gives all sessions up: they are those of one process.
+// giveUp closes all sessions: they belong to one process.
 func (c *mcpClient) giveUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,7 +156,7 @@ func (c *mcpClient) giveUp() {
 	clear(c.sessions)
 }
 
-// readMCP makes an answer of a result. A tool error is one where it is the tool's
+// readMCP converts a result into an answer. A tool error is an answer only if it is the tool's
 // refusal.
 func readMCP(result *mcp.CallToolResult) (Answer, error) {
 	var told string
@@ -174,7 +172,7 @@ func readMCP(result *mcp.CallToolResult) (Answer, error) {
 		return Answer{Text: out.Text, Entry: out.Entry, Replayed: replayed}, nil
 	case result.Meta[door.MetaError] == "refused":
 		return Answer{Text: told, Refused: true, Replayed: replayed}, nil
-	case strings.HasPrefix(told, refused): // of explainRefusal
+	case strings.HasPrefix(told, refused): // from explainRefusal
 		return Answer{Text: strings.TrimPrefix(told, refused), Refused: true}, nil
 	default:
 		return Answer{}, fmt.Errorf("tool error %v: %.300s", result.Meta[door.MetaError], told)

@@ -15,7 +15,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// serveDelivery executes a delivery that is told as a whole.
+// serveDelivery executes a delivery that arrives as a whole.
 func (s *server) serveDelivery(w http.ResponseWriter, r *http.Request) {
 	var d Delivery
 	if err := json.NewDecoder(r.Body).Decode(&d); err != nil {
@@ -28,7 +28,7 @@ func (s *server) serveDelivery(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		answer.Error, answer.Unknown = err.Error(), errors.Is(err, dedup.ErrOutcomeUnknown)
 	}
-	_ = json.NewEncoder(w).Encode(answer) // who does not get it asks again
+	_ = json.NewEncoder(w).Encode(answer) // a caller without the answer asks again
 }
 
 // deliver executes a delivery in this process.
@@ -72,7 +72,8 @@ func (d Delivery) key() (string, error) {
 	return dedup.KeyFromToolCall(d.Session, d.Turn, d.ToolCallID)
 }
 
-// answerOf is what an agent is told of a tool's result. A refusal is an answer, with a record or without.
+// answerOf returns an agent's answer from a tool's result. A refusal is an answer, with a record or
+// without.
 func answerOf(out ledger.Out, replayed, recovered bool, err error) (Answer, error) {
 	if recorded, ok := errors.AsType[*dedup.RefusedError](err); ok {
 		return Answer{Text: recorded.Message, Refused: true, Replayed: recorded.Replayed, Recovered: recorded.Recovered}, nil
@@ -86,13 +87,14 @@ func answerOf(out ledger.Out, replayed, recovered bool, err error) (Answer, erro
 	return Answer{Text: out.Text, Entry: out.Entry, Replayed: replayed, Recovered: recovered}, nil
 }
 
-// registryClient tells the worker's process of deliveries.
+// registryClient sends deliveries to the worker's process.
 type registryClient struct {
 	base string
 	web  *http.Client
 }
 
-// Deliver implements Client. The answer beside an error is the worker's own, where it has said why.
+// Deliver implements Client. The answer beside an error is the worker's own, if the worker gave a
+// reason.
 func (c *registryClient) Deliver(ctx context.Context, d Delivery) (answer Answer, err error) {
 	text, err := json.Marshal(d)
 	if err != nil {

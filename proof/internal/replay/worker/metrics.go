@@ -12,7 +12,7 @@ import (
 	"github.com/tooldedup/dedup/oteldedup"
 )
 
-// newMetrics returns a tracer by which calls are counted, and the page that Prometheus scrapes.
+// newMetrics returns a tracer that counts calls, and the page for Prometheus.
 func newMetrics() (dedup.Tracer, http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry))

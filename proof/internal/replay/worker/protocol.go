@@ -1,9 +1,8 @@
-// Package worker is a process that executes tool calls: a small agent runtime
-// or tool server of its own, with its own connections to the database, which may
-// be killed at any moment.
+// Package worker is a process that executes tool calls: a small agent runtime or tool server with
+// its own connections to the database. It may be killed at any moment.
 //
-// It is told what to do by a Task on the first line of its standard input, and writes the address of
-// its server on standard output. A Client delivers to it. The end of its input ends it.
+// It reads a Task from the first line of its standard input and writes the address of its server to
+// standard output. A Client delivers to it. The process ends when its input ends.
 package worker
 
 import (
@@ -15,60 +14,60 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 )
 
-// Mode is how deliveries are executed.
+// Mode is a way to execute deliveries.
 type Mode string
 
 const (
 	// Dedup guards writes with dedup.
 	Dedup Mode = "dedup"
-	// Naive runs writes in a plain transaction that is repeated after any
-	// error, as an ordinary retry wrapper does.
+	// Naive runs writes in a plain transaction and repeats it after any error, as an ordinary retry
+	// wrapper does.
 	Naive Mode = "naive"
 )
 
-// Way is how deliveries reach the tools of a worker.
+// Way is the way of deliveries to the tools of a worker.
 type Way string
 
 const (
-	// Registry: Registry.Invoke in the worker's process, which is told of whole deliveries.
+	// Registry: Registry.Invoke in the worker's process, which gets whole deliveries.
 	Registry Way = "registry"
 	// HTTP: POST requests to a server in the worker, whose routes httpdedup guards.
 	HTTP Way = "http"
-	// MCP: calls to MCP servers in the worker, over streamable HTTP. mcpdedup
-	// exposes the registry through them.
+	// MCP: calls to MCP servers in the worker, over streamable HTTP. mcpdedup exposes the registry
+	// through them.
 	MCP Way = "mcp"
 )
 
-// Ways are all of them.
+// Ways are all ways.
 var Ways = [...]Way{Registry, HTTP, MCP}
 
-// Networked reports whether callers reach the tools over a network, whose connections may be cut. The
-// registry is called in the worker's own process.
+// Networked reports whether callers reach the tools over connections that may be cut. The registry
+// runs in the worker's process.
 func (w Way) Networked() bool { return w != Registry }
 
-// Task is the first line that a worker reads. It is no command-line argument
-// because the URL may hold a password.
+// Task is the first line of a worker's input. It is not a command-line argument because the URL may
+// have a password.
 type Task struct {
 	DatabaseURL string `json:"database_url"`
 	// Name is the application_name of the worker's connections.
 	Name string `json:"name"`
 	Mode Mode   `json:"mode"`
 	Way  Way    `json:"way"`
-	// Tools are those of each domain.
+	// Tools are the tools of each domain.
 	Tools map[string][]ledger.Tool `json:"tools,omitempty"`
-	// Schemas says that each domain has a schema of its own, of its name.
+	// Schemas is true if each domain has its own schema, with the domain's name.
 	Schemas bool `json:"schemas,omitempty"`
-	// Pays says with which kind of provider writes act outside of the database, payment.Off for none,
-	// and Provider is its URL.
+	// Pays is the kind of the provider for writes outside of the database, payment.Off for none.
+	// Provider is its URL.
 	Pays     payment.Kind `json:"pays,omitempty"`
 	Provider string       `json:"provider,omitempty"`
-	// Metrics says that the worker has a page for Prometheus at /metrics.
+	// Metrics is true if the worker has a page for Prometheus at /metrics.
 	Metrics bool `json:"metrics,omitempty"`
-	// Attempts bounds those of a call, 0 as the library does.
+	// Attempts bounds the attempts of a call. 0 is the library's default.
 	Attempts int `json:"attempts,omitempty"`
 }
 
-// Delivery is one tool call, as a model's runtime would deliver it.
+// Delivery is one tool call, as a model's runtime delivers it.
 type Delivery struct {
 	Session    string          `json:"session"`
 	Turn       int             `json:"turn"`
@@ -81,7 +80,7 @@ type Delivery struct {
 	Ref string `json:"ref"`
 }
 
-// input is the arguments as the tools take them.
+// input returns the arguments in the tools' form.
 func (d Delivery) input() json.RawMessage {
 	text, _ := json.Marshal(ledger.In{Arguments: d.Args}) // they are JSON
 	return text
@@ -90,31 +89,31 @@ func (d Delivery) input() json.RawMessage {
 // Answer is the result of a delivery.
 type Answer struct {
 	Text string `json:"text"`
-	// Refused says that the text is a refusal. Entry is the row of the ledger that a write has added.
+	// Refused is true if the text is a refusal. Entry is the ledger's row of a write.
 	Refused bool  `json:"refused,omitempty"`
 	Entry   int64 `json:"entry,omitempty"`
-	// Replayed says that the answer came from a record, and Recovered that it was this
+	// Replayed is true if the answer came from a record, and Recovered if the record was this
 	// call's own.
 	Replayed  bool `json:"replayed,omitempty"`
 	Recovered bool `json:"recovered,omitempty"`
-	// Parked says that there is no answer until somebody has resolved the operation.
+	// Parked is true if there is no answer before a person resolves the operation.
 	Parked bool `json:"parked,omitempty"`
-	// Error says that there is no answer; the delivery must be sent again.
+	// Error is set without an answer. The delivery must be sent again.
 	Error string `json:"error,omitempty"`
-	// Unknown says of an Error that the delivery may have had its effect.
+	// Unknown is true if the delivery may have had its effect despite the Error.
 	Unknown bool `json:"unknown,omitempty"`
-	// Waits counts how often it waited for a twin.
+	// Waits counts the waits for a twin.
 	Waits int64 `json:"waits,omitempty"`
 }
 
-// Client delivers to one worker process. It may be used by several goroutines. After an
-// error there is no answer, and the delivery must be sent again.
+// Client delivers to one worker process. It is safe for concurrent use. After an error there is no
+// answer, and the delivery must be sent again.
 type Client interface {
 	Deliver(ctx context.Context, d Delivery) (Answer, error)
 	Close()
 }
 
-// Dial returns a client of the worker that is to be reached at a URL.
+// Dial returns a client of the worker at a URL.
 func (w Way) Dial(url string) Client {
 	web := &http.Client{Transport: &http.Transport{}}
 	switch w {

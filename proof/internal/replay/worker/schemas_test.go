@@ -14,7 +14,7 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
-// TestSchemas requires that the effects and records of a domain go to its own schema.
+// TestSchemas requires that a domain's effects and records go to its own schema.
 func TestSchemas(t *testing.T) {
 	t.Parallel()
 	for _, way := range worker.Ways {

@@ -21,19 +21,18 @@ import (
 )
 
 const (
-	// maxConns is the size of a pool. A worker is given one delivery at a time; the second connection is
-	// for what a broken first one left to find out, and for the next delivery while one whose client has gone
-	// still runs.
+	// maxConns is the size of a pool. A worker gets one delivery at a time. The second connection
+	// serves the next delivery while the first is broken, or still busy for a client that has gone.
 	maxConns = 2
-	// idleTimeout frees what a vanished worker holds. The driver keeps a unit back for milliseconds; where a
-	// machine is so slow that it takes longer, the delivery fails and is sent again.
+	// idleTimeout frees the locks of a vanished worker. The driver holds a unit for milliseconds.
+	// On a machine so slow that it takes longer, the delivery fails and is sent again.
 	idleTimeout = 2 * time.Second
-	// The naive wrapper makes as many attempts as dedup does by default.
+	// The naive wrapper makes as many attempts as dedup's default.
 	naiveAttempts = 12
 	naivePause    = 10 * time.Millisecond
 )
 
-// Open makes what executes deliveries, for [lab.Serve].
+// Open makes the handler of deliveries for [lab.Serve].
 func Open(ctx context.Context, task Task) (http.Handler, func() error, error) {
 	s := &server{mode: task.Mode, mux: http.NewServeMux(), domains: map[string]*domain{}}
 	if err := s.open(ctx, task); err != nil {
@@ -42,19 +41,19 @@ func Open(ctx context.Context, task Task) (http.Handler, func() error, error) {
 	return s.mux, s.close, nil
 }
 
-// server is the tools of all domains, and how a worker runs them.
+// server is the tools of all domains and the way to run them.
 type server struct {
 	mode    Mode
 	mux     *http.ServeMux
 	domains map[string]*domain
 	waits   waits
 
-	// These are there where some tools pay outside of the database.
+	// These are set if some tools pay outside of the database.
 	outside *external.Tools
 	paying  map[string]*external.Handle[payment.In, payment.Out]
 }
 
-// domain is the tools of a domain, and where they run.
+// domain is the tools of a domain, its pool and its schema.
 type domain struct {
 	pool     *pgxpool.Pool
 	tools    map[string]ledger.Tool
@@ -117,7 +116,7 @@ func (s *server) open(ctx context.Context, task Task) (err error) {
 	}
 }
 
-// connect makes a pool, of which a schema comes first on the search path, "" for the role's own.
+// connect makes a pool with a schema first on the search path. "" keeps the role's search path.
 func connect(ctx context.Context, task Task, schema string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(task.DatabaseURL)
 	if err != nil {
@@ -131,7 +130,8 @@ func connect(ctx context.Context, task Task, schema string) (*pgxpool.Pool, erro
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// pay has writes act outside of the database. All domains have one schema then, and one table of operations.
+// pay makes writes act outside of the database. All domains then share one schema and one table of
+// operations.
 func (s *server) pay(task Task) (err error) {
 	s.paying = map[string]*external.Handle[payment.In, payment.Out]{}
 	for _, d := range s.domains {
@@ -141,7 +141,7 @@ func (s *server) pay(task Task) (err error) {
 			}
 		}
 		for name, t := range d.tools {
-			if !t.Class.Writes() || s.paying[name] != nil { // all domains have one table
+			if !t.Class.Writes() || s.paying[name] != nil { // all domains share one table
 				continue
 			}
 			pays := payment.Tool{Name: name, Kind: task.Pays, Pool: d.pool, URL: task.Provider, Worker: task.Name}
@@ -153,12 +153,12 @@ func (s *server) pay(task Task) (err error) {
 	return nil
 }
 
-// close waits for what is still being paid, and closes the pools.
+// close waits for running payments and closes the pools.
 func (s *server) close() error {
 	if s.outside != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), payment.Lease)
 		defer cancel()
-		_ = s.outside.Close(ctx) // another worker goes on with it
+		_ = s.outside.Close(ctx) // another worker completes them
 	}
 	for _, d := range s.domains {
 		d.pool.Close()
@@ -166,8 +166,8 @@ func (s *server) close() error {
 	return nil
 }
 
-// naive runs a tool as an ordinary wrapper does: a transaction, and after any
-// error another one, until there is an answer. A read is run once.
+// naive runs a tool as an ordinary wrapper does: a transaction, and another one after any error,
+// until there is an answer. A read runs once.
 func (d *domain) naive(ctx context.Context, t ledger.Tool) (out ledger.Out, err error) {
 	attempts, options := naiveAttempts, pgx.TxOptions{}
 	if t.Class == tool.ReadOnly {
@@ -188,7 +188,7 @@ func (d *domain) naive(ctx context.Context, t ledger.Tool) (out ledger.Out, err 
 	return out, fmt.Errorf("gave up after %d attempts: %w", naiveAttempts, err)
 }
 
-// waits counts the waits for twins that have begun.
+// waits counts the waits for twins.
 type waits struct{ atomic.Int64 }
 
 func (*waits) TraceCallStart(ctx context.Context, _ dedup.CallData) context.Context { return ctx }

@@ -17,10 +17,10 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
-// bundle is a worker with a ledger of its own.
+// bundle is a worker with its own ledger.
 type bundle struct {
 	pool   *pgxpool.Pool
-	next   func() *lab.HTTPMishap // what befalls the next delivery
+	next   func() *lab.HTTPMishap // the fault of the next delivery
 	client worker.Client
 	end    func() error // ends the worker's input and waits for its end
 }
@@ -76,7 +76,7 @@ func (b *bundle) deliver(t *testing.T, d worker.Delivery) worker.Answer {
 	return answer
 }
 
-// entries are those of a call in the ledger.
+// entries are the ledger's entries of a call.
 func (b *bundle) entries(t *testing.T, d worker.Delivery) []int64 {
 	t.Helper()
 	entries, err := ledger.Entries(t.Context(), b.pool, d.Session)
@@ -84,8 +84,8 @@ func (b *bundle) entries(t *testing.T, d worker.Delivery) []int64 {
 	return entries[d.Ref]
 }
 
-// delivery is one of the small recording's calls: a write that succeeds at 5, one that is refused at
-// 2, a read at 0.
+// delivery is a call of the small recording: a write that succeeds at 5, a refused write at 2, a
+// read at 0.
 func delivery(t *testing.T, seq int) worker.Delivery {
 	t.Helper()
 	rec, err := recording.Small()
