@@ -19,13 +19,16 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-const long = `Try to break the promise, in one of these ways or in all of them:
+const long = `Try to break the promise with one campaign or with all of them:
 
 %s
-A server of its own is started, or the one is taken that DEDUP_DATABASE_URL
-names; %s always have one of their own. Progress goes to standard error; standard output gets one line of JSON
-for each campaign. The exit code is 1 if a campaign failed: the promise was
-broken, nothing was tested, or the arm without dedup did not go wrong.`
+Campaigns run on a server that the command starts, or on the server that
+DEDUP_DATABASE_URL names. These always start their own:
+%s.
+
+Progress goes to standard error. Standard output gets one line of JSON for each
+campaign. The exit code is 1 if a campaign failed: the promise was broken,
+nothing was tested, or the control arm did not go wrong.`
 
 // Command returns `proof chaos`.
 func Command() *cobra.Command {
@@ -50,10 +53,10 @@ func Command() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.Uint64Var(&opts.seed, "seed", 0, "draw the same again; 0 draws a new seed and says which")
-	flags.IntVar(&opts.calls, "calls", 0, "deliveries to make, or kills, about; 0 is the long form's")
-	flags.StringSliceVar(&opts.arms, "arm", nil, "an arm that external is to try, and a control beside it; default all")
-	flags.BoolVar(&opts.short, "short", false, "the form that is part of the tests")
+	flags.Uint64Var(&opts.seed, "seed", 0, "repeat the draws of this seed; 0 draws a new seed and prints it")
+	flags.IntVar(&opts.calls, "calls", 0, "about the number of deliveries or kills; 0 is the number of the long form")
+	flags.StringSliceVar(&opts.arms, "arm", nil, "an arm of the campaign external to run, with a control beside it; default all")
+	flags.BoolVar(&opts.short, "short", false, "run the short form, as the tests do")
 	return cmd
 }
 
@@ -80,7 +83,7 @@ func run(cmd *cobra.Command, name string, opts options) error {
 			}
 		}
 		if chosen == nil {
-			return exit.Usage("there is no campaign %q; there are %s, and all for each of them", name, strings.Join(Names(), ", "))
+			return exit.Usage("there is no campaign %q: name all or one of %s", name, strings.Join(Names(), ", "))
 		}
 	}
 	if opts.calls < 0 {

@@ -20,41 +20,38 @@ import (
 // workerName is the hidden command with which the driver starts workers.
 const workerName = "replay-worker"
 
-const long = `Replay recorded sessions of agents on a real Postgres as an unreliable world would
-deliver them, and check every answer and every effect.
+const long = `Replay recorded agent sessions on a real Postgres under faults, and check every
+answer and every effect.
 
-Any recording in the format of package recording can be played. The tools of a worker are those of
-the recording: a write adds a row to a ledger in the transaction of its effect, and every tool
-answers with the recorded text. What was doubled, lost or answered wrongly is read from the ledger
-and the answers.
+Any recording in the format of package recording can be played. The tools of a worker are the
+recorded tools: a write adds a row to a ledger in the transaction of its effect, and every tool
+answers with the recorded text. The ledger and the answers show doubled, lost and wrong calls.
 
 Each write is delivered in one to five rounds, to one, two or eight processes at
 once, while answers to COMMIT are lost, connections cut, backends terminated and
-worker processes killed. With dedup each write takes effect once all the same.
---naive shows what an ordinary retry wrapper does under the same plan, --compare
-shows both.
+worker processes killed. With dedup each write still takes effect once.
+--naive runs an ordinary retry wrapper under the same plan, and --compare runs both.
 
---through chooses how a delivery reaches the tools of a worker: by the registry in its
-process, or by its HTTP or MCP server, over a connection that is cut.
+--through chooses the way of a delivery to the tools of a worker: the registry in its
+process, or its HTTP or MCP server, over a connection that is cut.
 
---external has the writes act outside of the database. The provider is in this program: it loses
-requests and answers, acts late, and kills workers that ask it. What is parked is resolved by its
-book.
+--external makes the writes act outside of the database. The provider is in this program: it
+loses requests and answers, acts late, and kills workers that call it. Its book resolves parked
+calls.
 
---metrics has the workers report to OpenTelemetry and export it to Prometheus. What they export
-at the end must be what they have answered, by tool; of a process that was killed its part is
-missing. --attempts 1 leaves retrying to the orchestrator, so that callers learn of what is unknown.
+--metrics makes the workers report to OpenTelemetry and export to Prometheus. At the end each
+tool's exported counts must equal the counts of its answers. The counts of a killed process are
+missing. --attempts 1 leaves retries to the orchestrator, so that callers get unknown outcomes.
 
 --citus plays on the Citus cluster whose nodes ` + citusdb.URLsVariable + ` names, the coordinator's first. Each
-domain is a tenant in a distributed schema of its own, and the workers connect to all nodes.
+domain is a tenant with its own distributed schema, and the workers connect to all nodes.
 Connections between the nodes are cut before a COMMIT or in its answer.
 
-Postgres is the server of --database-url, or of DEDUP_DATABASE_URL, or one that
-is found or started for the run. The replay works in a database of its own there
-and drops it at the end.
+The replay uses the server of --database-url or of DEDUP_DATABASE_URL. Without these it finds
+or starts one. It creates a new database there and drops it at the end.
 
-The exit code is 0 when nothing was doubled, answered wrongly or lost; 1 when something was, or when it could not be checked; 2 for a
-command line that cannot be carried out; 130 after Ctrl-C.`
+The exit code is 0 if no call was doubled, lost or answered wrongly; 1 if one was, or if the
+check failed; 2 for a wrong command line; 130 after Ctrl-C.`
 
 // flags is the command line.
 type flags struct {
@@ -87,17 +84,17 @@ func Command() *cobra.Command {
 	set.StringVar(&f.recording, "recording", "", "`folder` of the recording (default $TAUBENCH_DIR, ../shared/taubench beside the repository, or the small one inside this program)")
 	set.StringVar(&f.faults, "faults", "all", "`list` of faults, separated by commas: all, none, "+names(allKinds[:]))
 	set.StringVar((*string)(&f.task.Way), "through", string(worker.Registry), "`way` of a delivery to the tools: "+names(worker.Ways[:]))
-	set.StringVar((*string)(&f.task.Pays), "external", "", "pay outside of the database, by a provider of a `kind`: "+names(payment.Kinds[:]))
+	set.StringVar((*string)(&f.task.Pays), "external", "", "pay outside of the database, with a provider of this `kind`: "+names(payment.Kinds[:]))
 	set.BoolVar(&f.task.Metrics, "metrics", false, "compare the workers' metrics with their answers")
 	set.IntVar(&f.task.Attempts, "attempts", 0, "`number` of attempts of a call (default the library's)")
 	set.BoolVar(&f.naive, "naive", false, "deliver without dedup, as an ordinary retry wrapper does")
-	set.BoolVar(&f.compare, "compare", false, "do both, naive first, and print them beside each other")
+	set.BoolVar(&f.compare, "compare", false, "run both, naive first, and print them side by side")
 	set.BoolVar(&f.json, "json", false, "print one JSON object instead of the table")
 	set.StringVar(&f.html, "html", "", "write a page that shows both to `file`; implies --compare")
-	set.Uint64Var(&f.seed, "seed", 0, "`number` that the plan is drawn from (default random, and printed)")
+	set.Uint64Var(&f.seed, "seed", 0, "`number` that decides the plan (default random, and printed)")
 	set.StringVar(&f.databaseURL, "database-url", "", "postgres:// `URL` of a server, whose user may create databases")
 	set.BoolVar(&f.citus, "citus", false, "play on the Citus cluster of $"+citusdb.URLsVariable+", a schema for each tenant")
-	set.BoolVar(&f.verbose, "verbose", false, "list what differs and what is delivered again")
+	set.BoolVar(&f.verbose, "verbose", false, "list differences and repeated deliveries")
 	return cmd
 }
 
@@ -123,11 +120,11 @@ func (f *flags) settle() (err error) {
 	case !f.citus && strings.Contains(f.faults, string(betweenNodes)):
 		return exit.Usage("--faults %s: without --citus there is nothing between nodes", f.faults)
 	case outside && (networked || f.naive || compared):
-		return exit.Usage("--external: it is delivered through the registry, with dedup, and not compared")
+		return exit.Usage("--external works through the registry, with dedup and without --compare")
 	case f.task.Metrics && (networked || f.naive || compared || outside):
-		return exit.Usage("--metrics: of what is delivered through the registry, with dedup, and neither compared nor paid outside")
+		return exit.Usage("--metrics works through the registry, with dedup, and without --compare and --external")
 	case f.citus && (f.databaseURL != "" || outside):
-		return exit.Usage("--citus: on the cluster of %s, and nothing is paid outside", citusdb.URLsVariable)
+		return exit.Usage("--citus: the cluster is the one of %s; leave --database-url and --external out", citusdb.URLsVariable)
 	case f.citus && citusdb.Missing() != "":
 		return exit.Usage("--citus: %s", citusdb.Missing())
 	case f.task.Attempts < 0:

@@ -24,7 +24,7 @@ func TestUsageErrors(t *testing.T) {
 		"ExternalByHTTP":  {[]string{"--external", "keys", "--through", "http"}, "through the registry"},
 		"ExternalNaive":   {[]string{"--external", "keys", "--naive"}, "with dedup"},
 		"MetricsByHTTP":   {[]string{"--metrics", "--through", "http"}, "through the registry"},
-		"MetricsOfNaive":  {[]string{"--metrics", "--compare"}, "neither compared"},
+		"MetricsOfNaive":  {[]string{"--metrics", "--compare"}, "without --compare"},
 		"CitusAndURL":     {[]string{"--citus", "--database-url", "postgres://h/d"}, "--citus: "},
 		"CitusExternal":   {[]string{"--citus", "--external", "keys"}, "--citus: "},
 		"NoAttempts":      {[]string{"--attempts", "-1"}, "must not be negative"},
