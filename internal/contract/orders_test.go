@@ -10,7 +10,8 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// TestOrders plays some mixes of callers in every order of their round trips, and draws orders with faults.
+// TestOrders plays some mixes of callers in every order of their round trips, and draws orders with
+// faults.
 func TestOrders(t *testing.T) {
 	t.Parallel()
 	ways := map[string]orders.Way{}
@@ -28,32 +29,34 @@ func TestOrders(t *testing.T) {
 	} {
 		t.Run(m.String(), func(t *testing.T) {
 			t.Parallel()
-			explore(t, m)
+			explore(t, func(m orders.Mix) bool { return m.Faults != nil }, m)
 		})
 	}
 }
 
-// TestLongOrders plays all mixes without faults in every order, and draws orders of those with faults. The campaign
-// orders plays all of them in every order.
+// TestLongOrders plays all mixes of two callers with a Reset or a failing effect in every order. Of
+// the mixes with faults, with sweeps and of three callers it draws orders: these have thousands.
+// The campaign orders plays all mixes in every order.
 func TestLongOrders(t *testing.T) {
 	t.Parallel()
 	for _, kind := range orders.Kinds() {
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
-			explore(t, kind.Mixes...)
+			explore(t, func(m orders.Mix) bool { return m.Faults != nil || m.Beside == orders.Sweep || len(m.Ways) > 2 }, kind.Mixes...)
 		})
 	}
 }
 
-func explore(t *testing.T, mixes ...orders.Mix) {
+// explore plays mixes in every order, or in drawn orders if many is true of the mix.
+func explore(t *testing.T, many func(orders.Mix) bool, mixes ...orders.Mix) {
 	t.Helper()
-	const drawn, seed = 20, 1
+	const drawn, seed = 40, 1
 	theatre, err := orders.Open(t.Context(), pgtest.New(t).URL, orders.Bug{})
 	require.NoError(t, err)
 	defer theatre.Close()
 	for _, m := range mixes {
 		var count schedule.Count
-		if m.Faults != nil {
+		if many(m) {
 			count, err = theatre.Draw(t.Context(), m, seed, drawn, nil)
 		} else {
 			count, err = theatre.Explore(t.Context(), m, nil)
