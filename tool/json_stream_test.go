@@ -24,8 +24,8 @@ func (a amount) MarshalJSONTo(e *jsontext.Encoder) error {
 // UnmarshalJSONFrom implements json.UnmarshalerFrom of encoding/json/v2.
 func (a *amount) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	token, err := d.ReadToken()
-	if err == nil && token.Kind() == '0' {
-		a.Cents = token.Int()
+	if err == nil {
+		a.Cents, err = token.Int()
 	}
 	return err
 }
