@@ -12,13 +12,16 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// annotate adds the call's names to the library's errors. It returns errors of the effect and
-// refusals unchanged.
+// annotate adds the call's names to the library's errors, and the tool's name to an effect's misuse
+// of its transaction. It returns the effect's own errors and refusals unchanged.
 func annotate(of table.Identity, err error) error {
 	switch typed := err.(type) {
 	case nil, *toolError, *RefusedError:
 		return err
 	case *effectError:
+		if isMisuse(typed.err) {
+			return &toolError{of.Tool, withoutAnswers(typed.err)}
+		}
 		return withoutAnswers(typed.err)
 	case *Error:
 		if typed.Tool == "" && validateName("Tool", of.Tool) == nil {
@@ -41,6 +44,16 @@ func annotate(of table.Identity, err error) error {
 type toolError struct {
 	tool string
 	err  error
+}
+
+// isMisuse reports whether an effect's error is about its transaction, and not that of a call inside
+// the effect.
+func isMisuse(err error) bool {
+	if _, named := errors.AsType[*toolError](err); named || !errors.Is(err, ErrInvalid) || wire.IsContextError(err) || IsTransient(err) {
+		return false
+	}
+	invalid, ok := errors.AsType[*InvalidError](err)
+	return !ok || invalid.What == "effect"
 }
 
 // Error implements error.

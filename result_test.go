@@ -466,6 +466,8 @@ func TestErrorsNameTheTool(t *testing.T) {
 		}(), `invalid result: the result cannot be encoded: `},
 		"Nested":    {do(t.Context(), d, call, func(ctx context.Context, _ pgx.Tx) (int, error) { _, err := Do(ctx, d, call, fine); return 0, err }), `invalid call: ctx belongs to an effect`},
 		"TxControl": {do(t.Context(), d, call, func(ctx context.Context, tx pgx.Tx) (int, error) { return 0, tx.Commit(ctx) }), `invalid effect: the effect cannot be committed: the transaction belongs to dedup`},
+		"Swallows":  {do(t.Context(), d, call, func(ctx context.Context, tx pgx.Tx) (int, error) { _, _ = tx.Exec(ctx, `SELECT 1/0`); return 0, nil }), `the effect ignored a failed statement`},
+		"Misuse":    {do(t.Context(), d, call, func(context.Context, pgx.Tx) (int, error) { return 0, invalidEffect(nil, "must not") }), `invalid effect: the effect must not`},
 		"InTx":      {inTx(noKey, fine), `invalid call: Key is empty`},
 		"InTxReentrant": {inTx(call, func(ctx context.Context, tx pgx.Tx) (int, error) {
 			_, err := DoTx(ctx, d, tx, call, fine)

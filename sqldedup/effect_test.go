@@ -152,6 +152,9 @@ func TestHandedTx(t *testing.T) {
 				require.ErrorIs(t, err, c.want)
 				require.ErrorContains(t, err, c.says)
 				require.NotErrorIs(t, err, dedup.ErrBroken)
+				if c.want == dedup.ErrInvalid { //nolint:errorlint // a row of the table
+					require.ErrorContains(t, err, `dedup: tool "`+call("k").Tool+`": `)
+				}
 				require.Empty(t, b.notes(t))
 				require.Equal(t, errors.Is(c.want, dedup.ErrRefused), b.state(t, "k") != dedup.StateNotFound)
 				return
