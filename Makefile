@@ -9,7 +9,7 @@ OTHERS := ./proof ./cmd/dedup ./dedupvet ./examples
 MODULES := $(LIBRARY) $(OTHERS)
 PACKAGES := $(MODULES:%=%/...)
 # Packages of the root module for tests, operators and documents. `make test-all` tests them.
-WORKSHOP := ./dedupweb ./docs ./external/model ./internal/citusdb ./internal/exit ./internal/inspect ./internal/npm ./internal/pgbouncer ./internal/pgserver ./internal/pgtest ./internal/process ./internal/promtool ./internal/recording ./internal/scratchdb
+WORKSHOP := ./dedupweb ./docs ./external/model ./internal/agentkill ./internal/citusdb ./internal/exit ./internal/inspect ./internal/npm ./internal/pgbouncer ./internal/pgserver ./internal/pgtest ./internal/process ./internal/promtool ./internal/recording ./internal/scratchdb
 # Packages of the library that start no goroutine. The race detector makes their tests ten times
 # slower; the tests of internal/contract run the same code under it.
 PLAIN := ./internal/canon ./internal/sqllex
