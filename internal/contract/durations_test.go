@@ -293,6 +293,8 @@ func TestEveryDurationIsTried(t *testing.T) {
 		"deduptest.Effect.Lease", "tool.ExternalTool.MaxWait",
 		// TestOptionsAreRefused of mcpdedup, and handed on as dedup.Call.MaxWait
 		"mcpdedup.Options.RetryAfter", "mcpdedup.Policy.MaxWait",
+		// the suite that grpcdedup and connectdedup share, and handed on as dedup.Call.MaxWait
+		"grpcdedup.Options.RetryAfter", "grpcdedup.Options.MaxWait", "connectdedup.Options.RetryAfter", "connectdedup.Options.MaxWait",
 		// TestPauseBounds of runner
 		"runner.Call.Pause", "runner.StatusError.RetryAfter",
 		// refused beyond an hour, or only added to a time
