@@ -61,5 +61,6 @@ func TestRecordedCountsAreWrittenOnce(t *testing.T) {
 func TestInstancesDiffer(t *testing.T) {
 	t.Parallel()
 
-	require.NotEqual(t, newInstance(), newInstance())
+	first, second := newInstance(), newInstance()
+	require.NotEqual(t, first, second)
 }

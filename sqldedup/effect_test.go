@@ -152,7 +152,7 @@ func TestHandedTx(t *testing.T) {
 				require.ErrorIs(t, err, c.want)
 				require.ErrorContains(t, err, c.says)
 				require.NotErrorIs(t, err, dedup.ErrBroken)
-				if c.want == dedup.ErrInvalid { //nolint:errorlint // a row of the table
+				if c.want == dedup.ErrInvalid {
 					require.ErrorContains(t, err, `dedup: tool "`+call("k").Tool+`": `)
 				}
 				require.Empty(t, b.notes(t))

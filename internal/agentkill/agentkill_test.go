@@ -63,7 +63,10 @@ func TestMain(m *testing.M) {
 		}})
 }
 
-func TestPlain(t *testing.T) { Test(t, "plain") }
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	Test(t, "plain")
+}
 
 // TestForgetful: an agent that doubles its effects is found out.
 func TestForgetful(t *testing.T) {

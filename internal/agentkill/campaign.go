@@ -23,7 +23,7 @@ const longKills = 1000
 // is the recorded one. The control starts the same program with a session of its own for each start, so that
 // no start finds a record of another: its effects double. schema makes the agent's own tables.
 func Test(t *testing.T, agent string, schema ...string) {
-	t.Parallel()
+	t.Helper()
 	c := newCampaign(t, agent, schema)
 	steps := c.undisturbed(t)
 	var kills atomic.Int64

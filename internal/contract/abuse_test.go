@@ -168,7 +168,7 @@ func (a abuse) try(t *testing.T, ctx context.Context, b *bundle, mode pgx.QueryE
 	runs := scalar[[]int](t, b, `SELECT coalesce(array_agg(run::int), '{}') FROM effects WHERE ref = $1`, key)
 	require.LessOrEqual(t, len(runs), 1, "committed runs")
 	for _, answer := range answers {
-		require.Equal(t, runs, []int{answer}, "the run that was answered is the one that is committed")
+		require.Equal(t, []int{answer}, runs, "the run that was answered is the one that is committed")
 	}
 }
 

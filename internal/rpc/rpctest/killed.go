@@ -76,7 +76,7 @@ func (door Door) beServer(url string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin) // ends with the process that started this one
 		os.Exit(0)
 	}()
-	fmt.Printf("%q\n", listener.Addr().String())
+	fmt.Fprintf(os.Stdout, "%q\n", listener.Addr().String())
 	return server.Serve(listener)
 }
 
