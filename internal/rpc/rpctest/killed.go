@@ -121,7 +121,7 @@ func (door Door) Killed(t *testing.T, method string, calls, every int) (doubled,
 	for range cap(problems) {
 		workers.Go(func() {
 			for n := int(next.Add(1)); n <= calls; n = int(next.Add(1)) {
-				if err := s.buy(t.Context(), method, fmt.Sprintf("item %d", n)); err != nil {
+				if err := s.buy(t.Context(), method, fmt.Sprintf("item-%d", n)); err != nil {
 					problems <- err
 					return
 				}
