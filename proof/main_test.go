@@ -29,7 +29,7 @@ func TestProgram(t *testing.T) {
 		out, errOut string
 	}{
 		"Help":          {[]string{"--help"}, 0, "Available Commands", ""},
-		"Replay":        {[]string{"replay", "--help"}, 0, "Replay recorded sessions", ""},
+		"Replay":        {[]string{"replay", "--help"}, 0, "Replay recorded agent sessions", ""},
 		"Chaos":         {[]string{"chaos", "--help"}, 0, "lost-commit", ""},
 		"KillWorker":    {[]string{"chaos-worker", "--help"}, 0, "", ""},
 		"ReplayWorker":  {[]string{"replay-worker", "--help"}, 0, "", ""},
