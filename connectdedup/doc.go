@@ -30,7 +30,7 @@
 // # What is answered
 //
 // A response is recorded in the handler's transaction, with its unknown fields, and given to every
-// later request. The header Idempotency-Replayed says "true" then. The first response's other
+// later request. The header Idempotency-Replayed is "true" then. The first response's other
 // headers and trailers are not recorded. An error of the handler rolls back, is passed on as it is,
 // and a retry runs the handler again. [dedup.Final] around an error makes it the answer: its code,
 // message and details are recorded. An error that is no *connect.Error is recorded as

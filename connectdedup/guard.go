@@ -42,7 +42,8 @@ type Options struct {
 	// arguments are the key needs no other.
 	ToolOf map[string]string
 
-	// Retention says how long responses are replayed. Default: the Deduper's.
+	// Retention is how long responses are replayed. Default: the Deduper's. A tool of ToolOf has
+	// its own.
 	Retention dedup.Retention
 
 	// MaxWait bounds how long a request waits for an equal one that is running. Default 10
@@ -62,7 +63,8 @@ type Options struct {
 // Guard is a [connect.Interceptor] that guards the methods of a server. It is safe for concurrent
 // use. Put it behind the interceptors that authenticate and log, because a handler may run more
 // than once for one request, with all runs but one rolled back. A panic of a handler rolls back and
-// goes on.
+// goes on. A replay is a [connect.AnyResponse] but no *connect.Response[T]: interceptors before the
+// guard use its methods.
 type Guard struct{ door *rpc.Door }
 
 // New returns a Guard that records responses with d. It sends nothing. The error is a
@@ -86,11 +88,11 @@ func (g *Guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		reply := g.door.Serve(ctx, rpc.Request{
 			Method: request.Spec().Procedure, Message: message, Keys: request.Header().Values(rpc.KeyName),
 			StatusOf: statusOf,
-			Handle: func(ctx context.Context) (_ proto.Message, err error) {
+			Handle: func(ctx context.Context) (_ any, err error) {
 				if first, err = next(ctx, request); err != nil {
 					return nil, err
 				}
-				return first.Any().(proto.Message), nil // as its method is declared
+				return first.Any(), nil
 			},
 		})
 		switch {

@@ -29,10 +29,10 @@
 // # What is answered
 //
 // A response is recorded in the handler's transaction, with its unknown fields, and given to every
-// later request. The header idempotency-replayed says "true" then. An error of the handler rolls
-// back, is passed on as it is, and a retry runs the handler again. [dedup.Final] around an error
-// makes it the answer: its status is recorded with its details. An error without a status is
-// recorded as FAILED_PRECONDITION.
+// later request. The header idempotency-replayed is "true" then. Headers and trailers that the
+// handler sends are not recorded. An error of the handler rolls back, is passed on as it is, and a
+// retry runs the handler again. [dedup.Final] around an error makes it the answer: its status is
+// recorded with its details. An error without a status is recorded as FAILED_PRECONDITION.
 //
 // The door's own answers have a google.rpc.ErrorInfo, whose domain is io.github.tooldedup:
 //

@@ -42,7 +42,8 @@ type Options struct {
 	// arguments are the key needs no other.
 	ToolOf map[string]string
 
-	// Retention says how long responses are replayed. Default: the Deduper's.
+	// Retention is how long responses are replayed. Default: the Deduper's. A tool of ToolOf has
+	// its own.
 	Retention dedup.Retention
 
 	// MaxWait bounds how long a request waits for an equal one that is running. Default 10
@@ -83,13 +84,7 @@ func (g *Guard) Unary(ctx context.Context, request any, info *grpc.UnaryServerIn
 	reply := g.door.Serve(ctx, rpc.Request{
 		Method: info.FullMethod, Message: message, Keys: metadata.ValueFromIncomingContext(ctx, rpc.KeyName),
 		StatusOf: statusOf,
-		Handle: func(ctx context.Context) (proto.Message, error) {
-			answer, err := handler(ctx, request)
-			if err != nil {
-				return nil, err
-			}
-			return answer.(proto.Message), nil // as its method is declared
-		},
+		Handle:   func(ctx context.Context) (any, error) { return handler(ctx, request) },
 	})
 	if reply.Duplicate {
 		_ = grpc.SetHeader(ctx, metadata.Pairs(rpc.ReplayedName, "true")) // without a server there is nobody to tell

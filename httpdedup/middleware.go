@@ -1,7 +1,6 @@
 package httpdedup
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,8 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/door"
@@ -85,13 +82,7 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, tool string, 
 		return
 	}
 	j := &job{m: m, r: r, next: next, inv: inv, body: body, outer: w.Header()}
-	result, err := dedup.Do(r.Context(), m.d, call, j.effect)
-	if j.left != nil && abortedForGood(err) { // the handler's error answer may report the failed statement
-		err = j.left
-		if j.last.kept() { // if a twin was answered in between, its answer is used
-			result, err = dedup.Do(r.Context(), m.d, call, func(context.Context, pgx.Tx) (json.RawMessage, error) { return nil, j.left })
-		}
-	}
+	result, err := door.DoHandler(r.Context(), m.d, call, j.effect)
 	if err = m.answer(w, j, result, err); err != nil {
 		m.sendProblem(w, m.explain(r, inv, err))
 	}

@@ -3,7 +3,6 @@ package httpdedup
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
 
@@ -11,7 +10,6 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/door"
-	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -55,9 +53,6 @@ type job struct {
 	outer http.Header
 	// last is the answer of the handler's latest run, nil before the first.
 	last *recorder
-	// left is the error of that answer if a statement failed. dedup, which sees the aborted
-	// transaction, decides.
-	left error
 	runs int
 }
 
@@ -68,30 +63,22 @@ func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 		return nil, errRunOnce
 	}
 	rec := newRecorder(tx, j.outer, j.m.most)
-	j.last, j.left = rec, nil
+	j.last = rec
 	j.runs++
 	j.serve(context.WithValue(context.WithValue(ctx, door.InvocationKey{}, j.inv), recorderKey{}, rec), rec)
 	if err := rec.finish(); err != nil {
 		return nil, err
 	}
-	failure := error(&failedAnswer{status: rec.status})
-	if rec.kept() {
-		if err := rec.store(j.m.opts.Headers); err != nil {
-			return nil, err
-		}
-		if rec.status < 400 {
-			return rec.text, nil
-		}
-		failure = dedup.Final(&failedAnswer{rec.status, rec.text})
+	if !rec.kept() {
+		return nil, &failedAnswer{status: rec.status}
 	}
-	if pg := tx.Conn().PgConn(); pg.IsClosed() || pg.TxStatus() == 'E' {
-		// The handler's answer probably only reports that a statement failed. dedup saw that error:
-		// it finds the transaction aborted, and runs the handler again after a deadlock or the
-		// like. The null is not recorded: an aborted transaction cannot commit.
-		j.left = failure
-		return json.RawMessage("null"), nil
+	if err := rec.store(j.m.opts.Headers); err != nil {
+		return nil, err
 	}
-	return nil, failure
+	if rec.status < 400 {
+		return rec.text, nil
+	}
+	return nil, dedup.Final(&failedAnswer{rec.status, rec.text})
 }
 
 // serve gives the handler a copy of the request, with the body from its beginning and without
@@ -108,12 +95,6 @@ func (j *job) serve(ctx context.Context, rec *recorder) {
 		}
 	}()
 	j.next.ServeHTTP(rec, r)
-}
-
-// abortedForGood reports whether err is from a handler that met a failed statement and would meet
-// it again.
-func abortedForGood(err error) bool {
-	return errors.Is(err, guard.ErrTxAborted) && !dedup.IsRetryable(err)
 }
 
 // routed reports whether r was routed to its end. A router may keep its progress in the request's

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -25,39 +24,35 @@ const unknownFields = "(unknown fields)"
 // have equal args, whatever the order of their fields and maps.
 func (m *method) args(request proto.Message) (json.RawMessage, error) {
 	request = m.withoutKey(request)
-	text, err := protojson.MarshalOptions{AllowPartial: true}.Marshal(request)
+	text, err := jsonOf(request)
 	if err != nil {
-		return nil, argsInvalid(err)
+		return nil, err
 	}
-	object := map[string]any{}
-	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) || isWellKnown(request) {
-		object["value"] = json.RawMessage(text)
-	} else if err := json.Unmarshal(text, (*rawMembers)(&object)); err != nil {
-		return nil, argsInvalid(err)
+	members := map[string]json.RawMessage{"value": text}
+	if !isWellKnown(request.ProtoReflect().Descriptor()) {
+		clear(members)
+		if err := json.Unmarshal(text, &members); err != nil {
+			return nil, argsInvalid(err)
+		}
 	}
 	unknown := map[string][]byte{}
 	if err := collectUnknown(unknown, "", request.ProtoReflect()); err != nil {
 		return nil, argsInvalid(err)
 	}
 	if len(unknown) > 0 {
-		object[unknownFields] = unknown
+		if members[unknownFields], err = json.Marshal(unknown); err != nil {
+			return nil, err
+		}
 	}
-	return json.Marshal(object)
+	return json.Marshal(members)
 }
 
-// rawMembers decodes the members of an object and leaves their texts as they are.
-type rawMembers map[string]any
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (r *rawMembers) UnmarshalJSON(text []byte) error {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(text, &members); err != nil {
-		return err
+func jsonOf(request proto.Message) (json.RawMessage, error) {
+	text, err := protojson.MarshalOptions{AllowPartial: true}.Marshal(request)
+	if err != nil {
+		return nil, argsInvalid(err)
 	}
-	for name, member := range members {
-		(*r)[name] = member
-	}
-	return nil
+	return text, nil
 }
 
 // withoutKey returns a copy of the request without the field request_id.
@@ -70,10 +65,10 @@ func (m *method) withoutKey(request proto.Message) proto.Message {
 	return request
 }
 
-// isWellKnown reports whether protobuf's JSON mapping gives a type an object of its own form, such
-// as google.protobuf.Struct, whose members are no fields.
-func isWellKnown(m proto.Message) bool {
-	return m.ProtoReflect().Descriptor().FullName().Parent() == "google.protobuf"
+// isWellKnown reports whether protobuf's JSON mapping gives a type a form of its own, such as a
+// string for a Timestamp and any object for a Struct.
+func isWellKnown(d protoreflect.MessageDescriptor) bool {
+	return d.FullName().Parent() == "google.protobuf"
 }
 
 // argsInvalid is the error of a request without a JSON form. The cause names no values, but quotes
@@ -84,8 +79,8 @@ func argsInvalid(err error) error {
 
 // collectUnknown adds the unknown fields of m and of every message in it, by their path.
 func collectUnknown(to map[string][]byte, path string, m protoreflect.Message) (err error) {
-	if any, ok := m.Interface().(*anypb.Any); ok && any.GetTypeUrl() != "" {
-		inner, err := any.UnmarshalNew()
+	if packed, ok := m.Interface().(*anypb.Any); ok && packed.GetTypeUrl() != "" {
+		inner, err := packed.UnmarshalNew()
 		if err != nil {
 			return err
 		}
@@ -147,9 +142,9 @@ func sortedFields(encoded []byte) []byte {
 // with 64-bit numbers as numbers, as other doors' clients write them.
 func (m *method) toolArgs(request proto.Message) (json.RawMessage, error) {
 	request = m.withoutKey(request)
-	text, err := protojson.MarshalOptions{AllowPartial: true}.Marshal(request)
+	text, err := jsonOf(request)
 	if err != nil {
-		return nil, argsInvalid(err)
+		return nil, err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -163,7 +158,7 @@ func (m *method) toolArgs(request proto.Message) (json.RawMessage, error) {
 // unquoted returns the JSON of a message with its 64-bit numbers as numbers.
 func unquoted(d protoreflect.MessageDescriptor, value any) any {
 	object, ok := value.(map[string]any)
-	if !ok || strings.HasPrefix(string(d.FullName()), "google.protobuf.") {
+	if !ok || isWellKnown(d) {
 		return value
 	}
 	for name, member := range object {

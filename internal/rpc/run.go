@@ -12,7 +12,6 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/door"
-	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -23,8 +22,8 @@ type Request struct {
 	Message proto.Message
 	// Keys are the values of the metadata KeyName.
 	Keys []string
-	// Handle runs the handler on Message.
-	Handle func(ctx context.Context) (proto.Message, error)
+	// Handle runs the handler on Message and returns its response.
+	Handle func(ctx context.Context) (any, error)
 	// StatusOf returns the status that an error of the door's library has, nil if it is another one.
 	StatusOf func(err error) *status.Status
 }
@@ -69,25 +68,21 @@ func (g *Door) Serve(ctx context.Context, r Request) Reply {
 		return Reply{Status: g.status(ctx, m, inv, err)}
 	}
 	call := dedup.Call{Scope: inv.Scope, Tool: m.name, Key: inv.Key, Args: inv.Args, Retention: g.opts.Retention, MaxWait: inv.MaxWait}
-	j := &job{g: g, r: r, inv: inv}
-	result, err := dedup.Do(ctx, g.d, call, j.effect)
-	if j.left != nil && errors.Is(err, guard.ErrTxAborted) && !dedup.IsRetryable(err) { // the handler has told of the failed statement
-		err = j.left
-	}
-	var failed *failure
-	var refused *dedup.RefusedError
-	switch {
-	case err == nil && !result.Replayed:
+	j := &job{g: g, r: r, inv: inv, original: proto.Clone(r.Message)}
+	result, err := door.DoHandler(ctx, g.d, call, j.effect)
+	if err == nil && !result.Replayed {
 		return Reply{Message: j.answer}
-	case err == nil:
-		answer, err := m.decodeMessage(result.Value)
-		if err != nil {
-			return Reply{Status: g.status(ctx, m, inv, err)}
+	}
+	if err == nil {
+		var answer proto.Message
+		if answer, err = m.decodeMessage(result.Value); err == nil {
+			return Reply{Message: answer, Duplicate: !result.Recovered}
 		}
-		return Reply{Message: answer, Duplicate: !result.Recovered}
-	case errors.As(err, &failed) && error(failed) == err: // nothing around it: nothing is known beside it
+	}
+	if failed, ok := err.(*failure); ok { // with something around it, more is known than the handler knew
 		return Reply{Err: failed.err}
-	case errors.As(err, &refused):
+	}
+	if refused := new(dedup.RefusedError); errors.As(err, &refused) {
 		if s, ok := decodeStatus(refused.Details); ok {
 			return Reply{Status: s, Duplicate: door.IsDuplicate(refused.Replayed, refused.Recovered)}
 		}
@@ -95,16 +90,15 @@ func (g *Door) Serve(ctx context.Context, r Request) Reply {
 	return Reply{Status: g.status(ctx, m, inv, err)}
 }
 
-// job is the run of a handler, once or again.
+// job runs the handler of a request, once or again.
 type job struct {
 	g   *Door
 	r   Request
 	inv tool.Invocation
-	// original is the request as it came, kept because a handler may change its message.
+	// original is the request as it came. A handler may change its message.
 	original proto.Message
-	answer   proto.Message
-	// left is the handler's error if its transaction was aborted, and dedup was left to find that.
-	left error
+	// answer is the latest run's.
+	answer proto.Message
 }
 
 // failure is an error of a handler that is not recorded.
@@ -113,27 +107,20 @@ type failure struct{ err error }
 func (e *failure) Error() string { return e.err.Error() }
 func (e *failure) Unwrap() error { return e.err }
 
-// effect runs the handler in the call's transaction and returns what to record.
+// effect runs the handler in the call's transaction and returns the text to record. dedup may run
+// it again after a fault; the earlier run is rolled back.
 func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
-	if j.original == nil {
-		j.original = proto.Clone(j.r.Message)
-	} else {
-		proto.Reset(j.r.Message)
-		proto.Merge(j.r.Message, j.original)
-	}
-	j.left = nil
+	proto.Reset(j.r.Message)
+	proto.Merge(j.r.Message, j.original)
 	ctx = context.WithValue(context.WithValue(ctx, door.InvocationKey{}, j.inv), txKey{}, tx)
-	answer, err := j.r.Handle(ctx)
+	response, err := j.r.Handle(ctx)
 	if err == nil {
-		j.answer = answer
-		return encodeMessage(answer)
-	}
-	if pg := tx.Conn().PgConn(); pg.IsClosed() || pg.TxStatus() == 'E' {
-		// The error most likely says no more than that a statement has failed. dedup has seen that
-		// statement's error, and runs the handler again after a deadlock or the like. The value is
-		// not recorded: nothing can be in such a transaction.
-		j.left = &failure{err}
-		return json.RawMessage("null"), nil
+		message, ok := response.(proto.Message)
+		if !ok {
+			return nil, &dedup.InvalidError{What: "result", Reason: "is not a protobuf message"}
+		}
+		j.answer = message
+		return encodeMessage(message)
 	}
 	if refused := new(dedup.RefusedError); errors.As(j.g.d.Refusal(err), &refused) {
 		s := j.r.StatusOf(err)

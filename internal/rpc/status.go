@@ -54,6 +54,7 @@ func (g *Door) status(ctx context.Context, m *method, inv tool.Invocation, err e
 	words := g.words()
 	if m.tool != nil {
 		words.Key = m.tool.Key
+		words.Keyless = inv.Key == "" && len(m.tool.Key) == 0
 	}
 	var key *keyError
 	if errors.As(err, &key) {

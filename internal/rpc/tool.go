@@ -2,9 +2,11 @@ package rpc
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/door"
@@ -38,10 +40,23 @@ func (g *Door) serveTool(ctx context.Context, m *method, r Request, inv tool.Inv
 		duplicate := errors.As(err, &refused) && door.IsDuplicate(refused.Replayed, refused.Recovered)
 		return Reply{Status: g.status(ctx, m, inv, err), Duplicate: duplicate}
 	}
-	response := m.newResponse()
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(answer.JSON, response); err != nil {
-		err = &dedup.InvalidError{What: "result", Reason: "of the tool is recorded, and is no JSON of " + string(m.out.FullName()), Stored: answer.JSON, Err: err}
+	response, err := m.responseOf(answer.JSON)
+	if err != nil {
 		return Reply{Status: g.status(ctx, m, inv, err)}
 	}
 	return Reply{Message: response, Duplicate: door.IsDuplicate(answer.Replayed, answer.Recovered)}
+}
+
+// responseOf reads a tool's result as the JSON form of the response. Members that the message lacks
+// are left out, but a result of which nothing fits is an error and no blank response.
+func (m *method) responseOf(result json.RawMessage) (proto.Message, error) {
+	response := m.newResponse()
+	err := protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(result, response)
+	if err == nil && proto.Size(response) == 0 {
+		err = protojson.Unmarshal(result, m.newResponse())
+	}
+	if err != nil {
+		return nil, &dedup.InvalidError{What: "result", Reason: "of the tool is recorded, and is not the JSON of a " + string(m.out.FullName()), Stored: result, Err: err}
+	}
+	return response, nil
 }

@@ -148,6 +148,13 @@ func (s *server) create(ctx context.Context, in *shop.CreateRequest) (*shop.Orde
 	return order, nil
 }
 
+// raise has a statement of the handler's transaction fail.
+func (s *server) raise(ctx context.Context, state string) error {
+	tx, _ := s.door.Tx(ctx)
+	_, err := tx.Exec(ctx, `DO $$ BEGIN RAISE EXCEPTION 'raised' USING ERRCODE = '`+state+`'; END $$`)
+	return err
+}
+
 func (s *server) insert(ctx context.Context, item string) error {
 	tx, ok := s.door.Tx(ctx)
 	if !ok {

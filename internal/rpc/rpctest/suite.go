@@ -115,7 +115,7 @@ func (door Door) handlerError(t *testing.T) {
 	require.Equal(t, 1, s.rows(t))
 }
 
-// refusal: Final makes an error the answer, with its details.
+// refusal: Final makes an error the answer, with its details, after a failed statement too.
 func (door Door) refusal(t *testing.T) {
 	detail, err := anypb.New(&errdetails.LocalizedMessage{Locale: "en", Message: "declined"})
 	require.NoError(t, err)
@@ -125,8 +125,11 @@ func (door Door) refusal(t *testing.T) {
 		service.Create = func(ctx context.Context, in *shop.CreateRequest) (*shop.Order, error) {
 			runs++
 			require.NoError(t, s.insert(ctx, "gone"))
-			if in.GetItem() == "plain" {
+			switch in.GetItem() {
+			case "plain":
 				return nil, dedup.Final(errors.New("no room"))
+			case "aborted":
+				require.Error(t, s.raise(ctx, "23505"))
 			}
 			return nil, dedup.Final(door.Error(declined))
 		}
@@ -135,11 +138,14 @@ func (door Door) refusal(t *testing.T) {
 		_, answer := s.order(t, lamp(), "k1")
 		require.True(t, proto.Equal(declined, answer.Status), "%v", answer.Status)
 		require.Equal(t, i > 0, answer.Replayed)
+		_, answer = s.order(t, &shop.CreateRequest{Item: "aborted"}, "k3")
+		require.True(t, proto.Equal(declined, answer.Status), "%v", answer.Status)
+		require.Equal(t, i > 0, answer.Replayed)
 		_, answer = s.order(t, &shop.CreateRequest{Item: "plain"}, "k2")
 		require.Equal(t, int32(code.Code_FAILED_PRECONDITION), answer.Status.GetCode())
 		require.Equal(t, "no room", answer.Status.GetMessage())
 	}
-	require.Equal(t, 2, runs)
+	require.Equal(t, 3, runs)
 	require.Zero(t, s.rows(t))
 }
 
@@ -156,9 +162,8 @@ func (door Door) runAgain(t *testing.T) {
 			if in.GetWeight() == 0 {
 				state = "23505"
 			}
-			if tx, _ := door.Tx(ctx); runs == 1 || in.GetWeight() == 0 {
-				_, err := tx.Exec(ctx, `DO $$ BEGIN RAISE EXCEPTION 'raised' USING ERRCODE = '`+state+`'; END $$`)
-				require.Error(t, err)
+			if runs == 1 || in.GetWeight() == 0 {
+				require.Error(t, s.raise(ctx, state))
 				return nil, door.Error(&status.Status{Code: int32(code.Code_ALREADY_EXISTS), Message: "a statement failed"})
 			}
 			return s.create(ctx, in)
