@@ -203,7 +203,8 @@ func (c *caller) saga(ctx context.Context, op int) error {
 			call := callOf(op)
 			call.Tool, call.Args = tool, Charge{op}
 			_, err = dedup.Do(ctx, c.client.D, call, func(ctx context.Context, tx pgx.Tx) (int, error) {
-				return op, note(ctx, tx, tool, finished, op, "")
+				_, err := tx.Exec(ctx, insertLocal, tool, finished, op, "")
+				return op, err
 			})
 			return err
 		}
@@ -238,10 +239,5 @@ END $$;
 CREATE OR REPLACE TRIGGER forgets BEFORE INSERT OR UPDATE ON tool_effect FOR EACH ROW EXECUTE FUNCTION forgets();`
 
 const finished, declined = "finish", "refused"
-
-func note(ctx context.Context, tx pgx.Tx, tool, kind string, op int, ref string) error {
-	_, err := tx.Exec(ctx, insertLocal, tool, kind, op, ref)
-	return err
-}
 
 const insertLocal = `INSERT INTO public.local (tool, kind, op, ref) VALUES ($1, $2, $3, $4)`
