@@ -46,8 +46,8 @@ type toolError struct {
 	err  error
 }
 
-// isMisuse reports whether an effect's error is about its transaction, and not that of a call inside
-// the effect.
+// isMisuse reports whether an effect's error is about its transaction, and not that of a call
+// inside the effect.
 func isMisuse(err error) bool {
 	if _, named := errors.AsType[*toolError](err); named || !errors.Is(err, ErrInvalid) || wire.IsContextError(err) || IsTransient(err) {
 		return false

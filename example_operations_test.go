@@ -190,8 +190,8 @@ func ExampleSweeper() {
 	// ended: true
 }
 
-// A program in development logs keys in the clear. Keys may hold personal data, so the default is their
-// hashes only.
+// A program in development logs keys in the clear. Keys may hold personal data, so the default is
+// their hashes only.
 func ExampleSlogOptions() {
 	ctx := context.Background()
 	pool, done := exampleDatabase()

@@ -9,9 +9,9 @@ import (
 )
 
 // ClientKey returns an interceptor for clients. It makes a key for each request and sends it as the
-// header Idempotency-Key, unless the request has one there or in its field request_id. The key stays
-// with the request, so that an interceptor before this one which sends the request again sends the
-// same key. Set the header of a [connect.Request] to send a key of one's own.
+// header Idempotency-Key, unless the request has one there or in its field request_id. The key
+// stays with the request, so that an interceptor before this one which sends the request again
+// sends the same key. Set the header of a [connect.Request] to send a key of one's own.
 //
 // A key that outlives the process is the caller's to keep: after a restart a request made anew is
 // another one.

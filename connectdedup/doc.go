@@ -15,11 +15,11 @@
 //
 // # The key
 //
-// A request names its action by a key: its field request_id (AIP-155), a single string at the top of
-// the message, or the header Idempotency-Key. A client makes the key once and sends it with every
-// retry; [ClientKey] does so. If both are there they must be equal. Key, scope and method are the
-// call's identity. The header is read as package httpdedup reads it: as it is, or as a string in
-// quotes.
+// A request names its action by a key: its field request_id (AIP-155), a single string at the top
+// of the message, or the header Idempotency-Key. A client makes the key once and sends it with
+// every retry; [ClientKey] does so. If both are there they must be equal. Key, scope and method are
+// the call's identity. The header is read as package httpdedup reads it: as it is, or as a string
+// in quotes.
 //
 // # What is compared
 //

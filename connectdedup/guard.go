@@ -54,8 +54,8 @@ type Options struct {
 	RetryAfter time.Duration
 
 	// OnError is told why a request was answered with internal or BLOCKED, and of an error of Scope
-	// that is no *connect.Error: the client is not. [tool.InvocationOf] of ctx has the call. err may
-	// quote what the database said, which can hold values. Default: a line at level Error to
+	// that is no *connect.Error: the client is not. [tool.InvocationOf] of ctx has the call. err
+	// may quote what the database said, which can hold values. Default: a line at level Error to
 	// slog.Default, with the SQLSTATE in place of what the database said.
 	OnError func(ctx context.Context, method string, err error)
 }

@@ -17,8 +17,9 @@ import (
 // guideServer is the address at which the servers of the guide listen.
 const guideServer = "localhost:8080"
 
-// guideSections returns the sections of the guide that have a program, by title: the first block of each
-// language, and whether the page shows two runs of it. The program with gorm is one of examples/orm.
+// guideSections returns the sections of the guide that have a program, by title: the first block of
+// each language, and whether the page shows two runs of it. The program with gorm is one of
+// examples/orm.
 func guideSections(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("docs/guide.md")
@@ -42,8 +43,9 @@ func guideSections(t *testing.T) map[string]map[string]string {
 	return sections
 }
 
-// TestGuidePrograms runs the program of each section of the guide on the section's tables. It prints the
-// section's text, or it serves the section's requests and the answers have the lines of the text.
+// TestGuidePrograms runs the program of each section of the guide on the section's tables. It
+// prints the section's text, or it serves the section's requests and the answers have the lines of
+// the text.
 func TestGuidePrograms(t *testing.T) {
 	t.Parallel()
 

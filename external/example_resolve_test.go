@@ -47,8 +47,8 @@ func ExampleTools_Resolve() {
 	// ada happened it is in the tray
 }
 
-// Two operators decide at once, in a console without the tool. The first verdict is stored. The second
-// operator reads it, and overrules it before a process with the tool carries it out.
+// Two operators decide at once, in a console without the tool. The first verdict is stored. The
+// second operator reads it, and overrules it before a process with the tool carries it out.
 func ExampleVerdict_Overruling() {
 	ctx := context.Background()
 	pool, drop := exampleDatabase()
@@ -86,8 +86,8 @@ func ExampleVerdict_Overruling() {
 	// refuse bob: the customer called
 }
 
-// A look-up finds two refunds of one call. The first is the answer, and the operation is listed until
-// an operator has taken the second back.
+// A look-up finds two refunds of one call. The first is the answer, and the operation is listed
+// until an operator has taken the second back.
 func ExampleCleared() {
 	ctx := context.Background()
 	pool, drop := exampleDatabase()

@@ -207,8 +207,8 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestForgetWaits lets forget wait for a connection until the context ends. The error has the number
-// of connections in use.
+// TestForgetWaits lets forget wait for a connection until the context ends. The error has the
+// number of connections in use.
 func TestForgetWaits(t *testing.T) {
 	t.Parallel()
 	x := toolsOf(t, nil)

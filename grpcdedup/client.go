@@ -9,11 +9,11 @@ import (
 	"github.com/tooldedup/dedup/internal/rpc"
 )
 
-// ClientKey is a [grpc.UnaryClientInterceptor] that makes a key for each request and sends it as the
-// metadata idempotency-key, unless the request has one there or in its field request_id. grpc-go's
-// own retries of the request, by a service's retry policy, send the same key. An interceptor that
-// retries by itself stands before this one only if it calls with a context that has a key: see
-// [WithKey].
+// ClientKey is a [grpc.UnaryClientInterceptor] that makes a key for each request and sends it as
+// the metadata idempotency-key, unless the request has one there or in its field request_id.
+// grpc-go's own retries of the request, by a service's retry policy, send the same key. An
+// interceptor that retries by itself stands before this one only if it calls with a context that
+// has a key: see [WithKey].
 //
 // A key that outlives the process is the caller's to keep: after a restart a request made anew is
 // another one.

@@ -17,8 +17,8 @@ import (
 	"github.com/tooldedup/dedup/internal/rpc/rpctest/shop"
 )
 
-// TestClientKey sends a request whose answers are lost. grpc-go's policy sends it again, with the key
-// that the interceptor has made once. Without the interceptor each try would have none.
+// TestClientKey sends a request whose answers are lost. grpc-go's policy sends it again, with the
+// key that the interceptor has made once. Without the interceptor each try would have none.
 func TestClientKey(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t).Pool(t)

@@ -14,11 +14,11 @@
 //
 // # The key
 //
-// A request names its action by a key: its field request_id (AIP-155), a single string at the top of
-// the message, or the metadata idempotency-key. A client makes the key once and sends it with every
-// retry; [ClientKey] does so. If both are there they must be equal. Key, scope and method are the
-// call's identity. The metadata is read as package httpdedup reads the header: as it is, or as a
-// string in quotes.
+// A request names its action by a key: its field request_id (AIP-155), a single string at the top
+// of the message, or the metadata idempotency-key. A client makes the key once and sends it with
+// every retry; [ClientKey] does so. If both are there they must be equal. Key, scope and method are
+// the call's identity. The metadata is read as package httpdedup reads the header: as it is, or as
+// a string in quotes.
 //
 // # What is compared
 //

@@ -35,8 +35,8 @@ type CheckOptions struct {
 // no problem by itself, so that a schema can be migrated before the
 // applications that use it.
 //
-// The role needs the privileges of the GRANTs in docs/operations.md, on every table: which of them a
-// program uses is not known here.
+// The role needs the privileges of the GRANTs in docs/operations.md, on every table: which of them
+// a program uses is not known here.
 //
 // A Deduper's first call looks for the worst of these problems by the same query, and
 // names them in the same words.

@@ -13,8 +13,8 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// TestDocs compares docs/guide.md with the code here: its program with gorm is the one in start/, and
-// each line of the other block that needs gorm is in an example.
+// TestDocs compares docs/guide.md with the code here: its program with gorm is the one in start/,
+// and each line of the other block that needs gorm is in an example.
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/guide.md")

@@ -19,9 +19,10 @@ const atOnce = 4
 // longKills is the number of kills of TestLong.
 const longKills = 1000
 
-// Test kills a run at each of its steps, and checks that every effect happened once and every answer
-// is the recorded one. The control starts the same program with a session of its own for each start, so that
-// no start finds a record of another: its effects double. schema makes the agent's own tables.
+// Test kills a run at each of its steps, and checks that every effect happened once and every
+// answer is the recorded one. The control starts the same program with a session of its own for
+// each start, so that no start finds a record of another: its effects double. schema makes the
+// agent's own tables.
 func Test(t *testing.T, agent string, schema ...string) {
 	t.Helper()
 	c := newCampaign(t, agent, schema)
@@ -39,7 +40,8 @@ func Test(t *testing.T, agent string, schema ...string) {
 	c.control(t, steps)
 }
 
-// TestLong kills runs at steps drawn at random, most of them several times, until there were 1,000 kills.
+// TestLong kills runs at steps drawn at random, most of them several times, until there were 1,000
+// kills.
 func TestLong(t *testing.T, agent string, schema ...string) {
 	t.Parallel()
 	c := newCampaign(t, agent, schema)
@@ -82,8 +84,8 @@ func newCampaign(t *testing.T, agent string, schema []string) *campaign {
 	return c
 }
 
-// undisturbed is a run that nobody kills. It returns its steps. Started again after its end, it answers
-// the same and writes nothing.
+// undisturbed is a run that nobody kills. It returns its steps. Started again after its end, it
+// answers the same and writes nothing.
 func (c *campaign) undisturbed(t *testing.T) []string {
 	t.Helper()
 	whole := run{scope: "undisturbed", dies: func(int, int, string) bool { return false }}
@@ -111,7 +113,8 @@ func (c *campaign) survive(t *testing.T, scope string, dies func(start, n int, s
 	return nil
 }
 
-// control kills runs whose starts have sessions of their own, each after another commit of an effect.
+// control kills runs whose starts have sessions of their own, each after another commit of an
+// effect.
 func (c *campaign) control(t *testing.T, steps []string) {
 	t.Helper()
 	var kills, effects atomic.Int64

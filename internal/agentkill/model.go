@@ -12,11 +12,13 @@ import (
 // Call is a call as the fake model makes it.
 type Call struct{ ID, Name, Args string }
 
-// perMessage is the number of calls in a message, and messages the number of messages that have any.
+// perMessage is the number of calls in a message, and messages the number of messages that have
+// any.
 const perMessage, messages = 3, 2
 
-// Answer is what the fake model says after it was told the results of its calls: a message of calls, or
-// a last text, which repeats the results. Asked again the model makes the same calls in another order, under new ids.
+// Answer is what the fake model says after it was told the results of its calls: a message of
+// calls, or a last text, which repeats the results. Asked again the model makes the same calls in
+// another order, under new ids.
 func (s *Start) Answer(results []string) (calls []Call, text string) {
 	s.Reach(fmt.Sprintf("message %d is made", 1+len(results)/perMessage))
 	if len(results) == messages*perMessage {

@@ -74,8 +74,9 @@ func Create(ctx context.Context, servers []string, prefix string) (*Database, er
 	return db, nil
 }
 
-// Copy is [Create] from a template that exists on every node. A copy keeps the OIDs of its template,
-// and Citus's metadata does not contain database names, so the copies are one distributed database.
+// Copy is [Create] from a template that exists on every node. A copy keeps the OIDs of its
+// template, and Citus's metadata does not contain database names, so the copies are one distributed
+// database.
 func Copy(ctx context.Context, servers []string, name, template string) (*Database, error) {
 	db := &Database{Name: name}
 	for _, server := range servers {
@@ -137,8 +138,8 @@ func (db *Database) Between(ctx context.Context) ([]*faultproxy.Proxy, error) {
 	return db.between, nil
 }
 
-// Drop removes the database from every node. It first rolls back prepared transactions: Postgres does
-// not drop a database that has one.
+// Drop removes the database from every node. It first rolls back prepared transactions: Postgres
+// does not drop a database that has one.
 func (db *Database) Drop(ctx context.Context) error {
 	for _, proxy := range db.between {
 		proxy.Close()

@@ -29,8 +29,8 @@ func (f *fixture) beside(t *testing.T) pgx.Tx {
 
 const (
 	lockTable = `LOCK TABLE tool_dedup IN SHARE MODE`
-	// impatient is for the transaction of an effect: its record waits no longer either. Citus passes
-	// it on to the nodes where the record is written, if it is told to.
+	// impatient is for the transaction of an effect: its record waits no longer either. Citus
+	// passes it on to the nodes where the record is written, if it is told to.
 	impatient = `SET LOCAL citus.propagate_set_commands = 'local'; SET LOCAL lock_timeout = '20ms'`
 )
 

@@ -248,8 +248,8 @@ func (g *gate) pass(ctx context.Context) error {
 
 func (g *gate) release() { g.opOnce.Do(func() { close(g.open) }) }
 
-// inFlight starts a call and waits until its effect has begun. It goes on when land is called, which
-// returns its answer.
+// inFlight starts a call and waits until its effect has begun. It goes on when land is called,
+// which returns its answer.
 func (f *fixture) inFlight(t *testing.T, ctx context.Context, d *dedup.Deduper, c dedup.Call) (e *tool, land func() dedup.Result[ticket]) {
 	t.Helper()
 	held := newGate()

@@ -15,9 +15,9 @@ import (
 	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
-// TestFreeInAnOldSnapshot: at stricter levels lock and look-up share one snapshot, which may be older
-// than the lost COMMIT. If an attempt finds the identity free and no look follows, the COMMIT stays
-// lost.
+// TestFreeInAnOldSnapshot: at stricter levels lock and look-up share one snapshot, which may be
+// older than the lost COMMIT. If an attempt finds the identity free and no look follows, the COMMIT
+// stays lost.
 func TestFreeInAnOldSnapshot(t *testing.T) {
 	t.Parallel()
 

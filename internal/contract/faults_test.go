@@ -165,8 +165,8 @@ func (b breakable) run(t *testing.T) {
 	})
 }
 
-// afterCancel delivers a late COMMIT when the server has handled the request with which pgx cancels the statement of a
-// connection that breaks: a request that comes after the COMMIT may cancel that.
+// afterCancel delivers a late COMMIT when the server has handled the request with which pgx cancels
+// the statement of a connection that breaks: a request that comes after the COMMIT may cancel that.
 func afterCancel(t *testing.T, proxy *faultproxy.Proxy, late *faultproxy.Armed) {
 	assert.Eventually(t, func() bool { return proxy.Snapshot().Cancels > 0 }, time.Minute, time.Millisecond)
 	late.Release()

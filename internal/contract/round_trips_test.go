@@ -207,7 +207,8 @@ func TestUnitsOfABatch(t *testing.T) {
 		change func(t *testing.T, f *fixture, calls []dedup.StatementCall)
 	}{
 		"Plain": {2, func(*testing.T, *fixture, []dedup.StatementCall) {}},
-		// The arrival raises, one look finds the records (and is prepared), and the others are sent again.
+		// The arrival raises, one look finds the records (and is prepared), and the others are sent
+		// again.
 		"HalfMadeBefore": {4, func(t *testing.T, f *fixture, calls []dedup.StatementCall) { make(t, f, calls[:30]) }},
 		"OneForgotten": {15, func(t *testing.T, f *fixture, calls []dedup.StatementCall) {
 			make(t, f, calls[30:31])

@@ -105,8 +105,8 @@ func TestSweepOfPartitions(t *testing.T) {
 	})
 }
 
-// TestSweepWaitsForALock: a lock on the table is taken for a moment, as by a call whose record makes it
-// grow. The sweep goes on behind it.
+// TestSweepWaitsForALock: a lock on the table is taken for a moment, as by a call whose record
+// makes it grow. The sweep goes on behind it.
 func TestSweepWaitsForALock(t *testing.T) {
 	t.Parallel()
 

@@ -110,8 +110,8 @@ func (r *textbookRival) tell(answer pageAnswer, err error) string {
 	return strings.TrimSpace(fmt.Sprintf("answer %d %s", answer.Run, answer.Extra))
 }
 
-// twin makes the call again, on pool, while the first call runs its effect. It returns both answers, and the
-// connections that are in use while the twin waits.
+// twin makes the call again, on pool, while the first call runs its effect. It returns both
+// answers, and the connections that are in use while the twin waits.
 func (r *textbookRival) twin(t *testing.T, ctx context.Context, d *dedup.Deduper, pool *pgxpool.Pool) (answers []string, connections int32) {
 	t.Helper()
 	held := newGate()
@@ -222,8 +222,8 @@ func traps() []trap {
 	}
 }
 
-// TestTextbook runs each trap of docs/why-not-sql.md with the page's twenty lines of SQL and with the library.
-// The page has every statement, and a row for each trap with the results of this test.
+// TestTextbook runs each trap of docs/why-not-sql.md with the page's twenty lines of SQL and with
+// the library. The page has every statement, and a row for each trap with the results of this test.
 func TestTextbook(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/why-not-sql.md")

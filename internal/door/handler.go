@@ -12,9 +12,9 @@ import (
 )
 
 // DoHandler is dedup.Do for a handler whose error may only report that one of its statements
-// failed. dedup saw that statement's error, and runs the handler again after a deadlock or the like.
-// After any other failed statement the handler's own error is the call's, and is recorded if it is
-// final.
+// failed. dedup saw that statement's error, and runs the handler again after a deadlock or the
+// like. After any other failed statement the handler's own error is the call's, and is recorded if
+// it is final.
 func DoHandler(ctx context.Context, d *dedup.Deduper, call dedup.Call, handler dedup.Effect[json.RawMessage]) (dedup.Result[json.RawMessage], error) {
 	var hidden error // the latest run's, if its transaction was aborted
 	result, err := dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {

@@ -36,8 +36,8 @@ func Usage(format string, args ...any) error {
 }
 
 // Report writes the error of a command to out and returns the exit code: the result of the error's
-// method ExitCode if it has one, else [Interrupted] if ctx ended, else [Failed]. command begins with
-// the program, such as "dedup migrate up".
+// method ExitCode if it has one, else [Interrupted] if ctx ended, else [Failed]. command begins
+// with the program, such as "dedup migrate up".
 func Report(ctx context.Context, out io.Writer, command string, err error) int {
 	program, _, _ := strings.Cut(command, " ")
 	code := codeOf(ctx, err)

@@ -30,8 +30,8 @@ func Install(t *testing.T, name string) (folder string) {
 	return folder
 }
 
-// Find is [Install] for a test that can run partly without the packages. The error wraps [ErrMissing]
-// if they are not available.
+// Find is [Install] for a test that can run partly without the packages. The error wraps
+// [ErrMissing] if they are not available.
 func Find(name string) (folder string, err error) {
 	installing.Lock() // two at the same time would break each other
 	defer installing.Unlock()

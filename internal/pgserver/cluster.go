@@ -179,8 +179,9 @@ func (c *cluster) remove(ctx context.Context) (err error) {
 	return errors.Join(err, os.RemoveAll(c.dir))
 }
 
-// Kill ends every process of the server with SIGKILL, as a crash would. The data stays for Restart. It does
-// nothing for a server that does not run, and returns [ErrNotPrivate] for one that is not private.
+// Kill ends every process of the server with SIGKILL, as a crash would. The data stays for Restart.
+// It does nothing for a server that does not run, and returns [ErrNotPrivate] for one that is not
+// private.
 func (c *cluster) Kill() error {
 	if c == nil {
 		return ErrNotPrivate
@@ -190,8 +191,9 @@ func (c *cluster) Kill() error {
 	return c.postmaster.kill()
 }
 
-// Pause halts every process of the server with SIGSTOP, as a machine does that stands still, and Resume lets them go
-// on. Both do nothing for a server that does not run, and return [ErrNotPrivate] for one that is not private.
+// Pause halts every process of the server with SIGSTOP, as a machine does that stands still, and
+// Resume lets them go on. Both do nothing for a server that does not run, and return
+// [ErrNotPrivate] for one that is not private.
 func (c *cluster) Pause() error { return c.signal(syscall.SIGSTOP) }
 
 // Resume ends a Pause.

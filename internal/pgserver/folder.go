@@ -26,19 +26,21 @@ func tempRoot(durable bool) string {
 	return os.TempDir()
 }
 
-// hasRoom reports whether the folder has enough left. Only Linux has a /dev/shm, which is in memory.
+// hasRoom reports whether the folder has enough left. Only Linux has a /dev/shm, which is in
+// memory.
 func hasRoom(dir string) bool {
 	var fs syscall.Statfs_t
 	return syscall.Statfs(dir, &fs) == nil && fs.Bavail*uint64(fs.Bsize) >= memoryRoom
 }
 
-// watch is a shell that does nothing until its input ends. The other end of the pipe is held by this process
-// alone, so that it is read when this process ends, however it ends. Then the shell ends the programs of its process
-// group, and removes the folder: again while a program that has not ended yet puts files into it.
+// watch is a shell that does nothing until its input ends. The other end of the pipe is held by
+// this process alone, so that it is read when this process ends, however it ends. Then the shell
+// ends the programs of its process group, and removes the folder: again while a program that has
+// not ended yet puts files into it.
 const watch = `trap '' QUIT; read _; kill -QUIT 0; for _ in 1 2 3 4 5 6 7 8 9 10; do sleep 1; rm -rf "$0" && exit; done`
 
-// startWatchdog ends the programs of a process group and removes the folder, if this process ends before it
-// has called release.
+// startWatchdog ends the programs of a process group and removes the folder, if this process ends
+// before it has called release.
 func startWatchdog(dir string) (group int, release func(), err error) {
 	dog := exec.Command("/bin/sh", "-c", watch, dir)
 	dog.Dir, dog.SysProcAttr = "/", (*Account)(nil).attributes(0) // the account that made the folder can remove it

@@ -81,8 +81,8 @@ func findPrograms(ctx context.Context, dirs []string) (found []programs, err err
 	return found, err
 }
 
-// readPrograms asks the folder's postgres for its version. The error wraps errAbsent if one of
-// the programs is not there. A link such as /usr/local/bin/postgres leads to the folder of the program.
+// readPrograms asks the folder's postgres for its version. The error wraps errAbsent if one of the
+// programs is not there. A link such as /usr/local/bin/postgres leads to the folder of the program.
 func readPrograms(ctx context.Context, dir string) (programs, error) {
 	postgres, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres"))
 	if err != nil || !filepath.IsAbs(dir) {

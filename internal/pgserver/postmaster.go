@@ -76,8 +76,8 @@ func (p *postmaster) kill() error {
 	return err
 }
 
-// signal halts, continues or kills the postmaster and its children. The postmaster is halted first, so that
-// it starts no child that the list would miss.
+// signal halts, continues or kills the postmaster and its children. The postmaster is halted first,
+// so that it starts no child that the list would miss.
 func (p *postmaster) signal(signal syscall.Signal) error {
 	if p.ended() {
 		return nil

@@ -11,8 +11,8 @@ import (
 // Set [Options.Private] to get one that is.
 var ErrNotPrivate = errors.New("the server is not private: start it with Options.Private")
 
-// A Server is a running PostgreSQL server. A private one can be killed and started again. Its methods may
-// be called from any goroutine.
+// A Server is a running PostgreSQL server. A private one can be killed and started again. Its
+// methods may be called from any goroutine.
 type Server struct {
 	// URL connects to a database of the server, as a role that may create databases. The database
 	// is "postgres" unless DEDUP_DATABASE_URL names another. Kill and Restart do not change the

@@ -48,7 +48,8 @@ func named(raw string) func(context.Context, *Options) (*Server, error) {
 	}
 }
 
-// await returns a server's version once it answers. It asks again after the errors that starting accepts.
+// await returns a server's version once it answers. It asks again after the errors that starting
+// accepts.
 func await(ctx context.Context, dsn string, starting func(error) bool) (version string, err error) {
 	for {
 		version, err = ask(ctx, dsn)

@@ -11,8 +11,9 @@ import (
 )
 
 // chooseStrategy returns how CREATE DATABASE is to copy the template. FILE_COPY takes less than
-// half the time of the processor. But it waits for two checkpoints, which are slow on a disk that is
-// really written: there the default is faster. PostgreSQL 14 and older know no other than FILE_COPY.
+// half the time of the processor. But it waits for two checkpoints, which are slow on a disk that
+// is really written: there the default is faster. PostgreSQL 14 and older know no other than
+// FILE_COPY.
 const chooseStrategy = `
 SELECT CASE
 	WHEN current_setting('server_version_num')::int >= 150000 AND NOT current_setting('fsync')::boolean

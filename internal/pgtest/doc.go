@@ -14,10 +14,10 @@
 //		// ...
 //	}
 //
-// The first test that needs the server starts it, and [Main] stops it. The migrations run once, in a
-// template, and each test's database is a copy of it. A copy takes ten milliseconds if the server
-// keeps its data in memory, and up to a few hundred on a disk. Hundreds of parallel tests, and several
-// test processes, can share one server.
+// The first test that needs the server starts it, and [Main] stops it. The migrations run once, in
+// a template, and each test's database is a copy of it. A copy takes ten milliseconds if the server
+// keeps its data in memory, and up to a few hundred on a disk. Hundreds of parallel tests, and
+// several test processes, can share one server.
 //
 // When a test ends, its database is dropped. The database of a failed test is kept, and its URL is
 // logged, if DEDUP_DATABASE_URL names the server; otherwise the log tells how to keep it. Databases

@@ -56,8 +56,8 @@ func Example(setup ...string) (pool *pgxpool.Pool, drop func()) {
 	}
 }
 
-// PlayEngine has the library take the database for one of an engine: "postgres", "citus" or "other".
-// Connections that are made afterwards see it.
+// PlayEngine has the library take the database for one of an engine: "postgres", "citus" or
+// "other". Connections that are made afterwards see it.
 func (db *DB) PlayEngine(tb testing.TB, engine string) {
 	tb.Helper()
 	conn, err := pgx.Connect(tb.Context(), db.URL)

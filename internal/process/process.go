@@ -32,8 +32,8 @@ type Process struct {
 	writing sync.Mutex // guards in
 }
 
-// Start starts a worker and sends it hello, unless that is nil. It calls receive with each line of the
-// worker's output, one at a time. A line that is not JSON ends the worker.
+// Start starts a worker and sends it hello, unless that is nil. It calls receive with each line of
+// the worker's output, one at a time. A line that is not JSON ends the worker.
 func Start[Line any](c Command, hello any, receive func(Line)) (p *Process, err error) {
 	if c.Program == "" {
 		if c.Program, err = os.Executable(); err != nil {

@@ -2,8 +2,8 @@
 // each answer.
 //
 // A recording is a folder with two files of JSON lines. trajectories.jsonl has a line for each
-// session, with trajectory_id and domain, and optionally model, calls and writes, the numbers of its
-// calls. calls.jsonl has a line for each call, in the order of a session:
+// session, with trajectory_id and domain, and optionally model, calls and writes, the numbers of
+// its calls. calls.jsonl has a line for each call, in the order of a session:
 //
 //	trajectory_id, domain   the session, and the application that it works with
 //	seq, turn               the position in the session from 0, and the number of the model's message

@@ -24,7 +24,8 @@ type Request struct {
 	Keys []string
 	// Handle runs the handler on Message and returns its response.
 	Handle func(ctx context.Context) (any, error)
-	// StatusOf returns the status that an error of the door's library has, nil if it is another one.
+	// StatusOf returns the status that an error of the door's library has, nil if it is another
+	// one.
 	StatusOf func(err error) *status.Status
 }
 

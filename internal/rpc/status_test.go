@@ -92,8 +92,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// documented requires that the tables of both doors have a reason with its code. The code of an ended
-// context is -1.
+// documented requires that the tables of both doors have a reason with its code. The code of an
+// ended context is -1.
 func documented(t *testing.T, reason string, of code.Code) {
 	t.Helper()
 	text := map[bool]string{true: "of the context", false: of.String()}[of == -1]

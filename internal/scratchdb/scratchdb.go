@@ -163,8 +163,8 @@ func Exec(ctx context.Context, at, sql string) error {
 // that gives up leaves the database behind.
 const patience = 5 * time.Minute
 
-// Patiently runs a CREATE or DROP DATABASE, and runs it again while the template or the database has
-// other connections. The server itself waits five seconds for them.
+// Patiently runs a CREATE or DROP DATABASE, and runs it again while the template or the database
+// has other connections. The server itself waits five seconds for them.
 func Patiently(ctx context.Context, run func() error) error {
 	for deadline := time.Now().Add(patience); ; {
 		err := run()

@@ -141,8 +141,8 @@ func (door Door) codes(t *testing.T) {
 	}
 }
 
-// lostCommit: the answer to COMMIT is lost and the record found. The request that ran is told its own
-// response, unmarked; one that cannot look is told to come again.
+// lostCommit: the answer to COMMIT is lost and the record found. The request that ran is told its
+// own response, unmarked; one that cannot look is told to come again.
 func (door Door) lostCommit(t *testing.T) {
 	var proxy *faultproxy.Proxy
 	s := door.open(t, rpc.Options{}, nil, func(config *pgxpool.Config) {

@@ -27,8 +27,8 @@ type Door struct {
 	// Server makes a server of the service behind a guard, with an interceptor that recovers from
 	// panics.
 	Server func(d *dedup.Deduper, opts rpc.Options, s Service) (Server, error)
-	// Dial returns a client of the server at an address, which retries by its library's own policy if
-	// it has one.
+	// Dial returns a client of the server at an address, which retries by its library's own policy
+	// if it has one.
 	Dial func(t testing.TB, addr string) Client
 	// Tx is the package's Tx.
 	Tx func(ctx context.Context) (pgx.Tx, bool)
@@ -61,7 +61,8 @@ const (
 	Watch  = "/shop.v1.Orders/Watch"
 )
 
-// Client sends a request with keys as its metadata idempotency-key, and reads the response into out.
+// Client sends a request with keys as its metadata idempotency-key, and reads the response into
+// out.
 type Client func(ctx context.Context, method string, in, out proto.Message, keys ...string) Answer
 
 // Answer is what a client has got beside the response.

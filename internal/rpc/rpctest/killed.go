@@ -23,7 +23,8 @@ import (
 	"github.com/tooldedup/dedup/internal/rpc/rpctest/shop"
 )
 
-// asServer is the environment variable with the database of a server that the test program is to be.
+// asServer is the environment variable with the database of a server that the test program is to
+// be.
 const asServer = "DEDUP_RPCTEST_SERVER"
 
 // Main is a package's TestMain: it runs the tests, or the server that Killed kills.
@@ -95,7 +96,8 @@ type shopper struct {
 
 // Killed sends calls of one method to a server that is killed with SIGKILL every so many requests,
 // each again until it is answered and some once more, by eight clients at once. It returns how many
-// orders there are too many, and checks that equal requests have equal answers and that none is lost.
+// orders there are too many, and checks that equal requests have equal answers and that none is
+// lost.
 func (door Door) Killed(t *testing.T, method string, calls, every int) (doubled, kills int) {
 	db := pgtest.New(t)
 	pool := db.Pool(t)

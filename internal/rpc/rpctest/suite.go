@@ -65,7 +65,8 @@ func (door Door) once(t *testing.T) {
 	require.Equal(t, 3, s.rows(t))
 }
 
-// unguarded: a method that changes nothing and one that is not named have no transaction and no key.
+// unguarded: a method that changes nothing and one that is not named have no transaction and no
+// key.
 func (door Door) unguarded(t *testing.T) {
 	s := door.open(t, rpc.Options{}, nil)
 	order, receipt := new(shop.Order), new(shop.Receipt)

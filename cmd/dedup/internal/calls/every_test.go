@@ -64,7 +64,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// A command line that cannot be carried out is told before a database is asked, and prints no password.
+// A command line that cannot be carried out is told before a database is asked, and prints no
+// password.
 func TestMisused(t *testing.T) {
 	t.Parallel()
 

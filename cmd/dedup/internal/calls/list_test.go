@@ -57,8 +57,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// A search of records ends after so many, and says where to go on. Of a page that is full of equal times, as records of
-// one statement have, the next begins where it has ended.
+// A search of records ends after so many, and says where to go on. Of a page that is full of equal
+// times, as records of one statement have, the next begins where it has ended.
 func TestListSearchesInPages(t *testing.T) {
 	t.Parallel()
 

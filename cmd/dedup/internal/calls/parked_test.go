@@ -36,8 +36,8 @@ $`, got.out)
 	require.NotContains(t, got.out, "hunter2")
 }
 
-// What has happened twice is listed although it is answered. What others wrote does not steer a terminal, and names can
-// be copied into a shell.
+// What has happened twice is listed although it is answered. What others wrote does not steer a
+// terminal, and names can be copied into a shell.
 func TestParkedPrints(t *testing.T) {
 	t.Parallel()
 

@@ -11,7 +11,8 @@ import (
 
 const day = 24 * time.Hour
 
-// AddDuration adds a flag for a duration. It must not be negative and may begin with days: 7d, 1d12h, 30s.
+// AddDuration adds a flag for a duration. It must not be negative and may begin with days: 7d,
+// 1d12h, 30s.
 func AddDuration(cmd *cobra.Command, d *time.Duration, name string, value time.Duration, usage string) {
 	*d = value
 	cmd.Flags().Var((*duration)(d), name, usage+"; 30s, 5m, 2h, 7d")

@@ -25,7 +25,8 @@ type Query struct {
 	Target
 	Timeout time.Duration // of each statement
 	JSON    bool
-	// Limit and After are the page of a list. After is the cursor of the entry before the first one.
+	// Limit and After are the page of a list. After is the cursor of the entry before the first
+	// one.
 	Limit int
 	After string
 }
@@ -33,8 +34,8 @@ type Query struct {
 // Asks runs a command on the database.
 type Asks func(cmd *cobra.Command, db *inspect.Database, args []string) error
 
-// Command makes cmd run on the database that its flags name. PreRunE checks the flags first. of names
-// an entry of the output for the usage of --json; if it is empty, the command has no --json.
+// Command makes cmd run on the database that its flags name. PreRunE checks the flags first. of
+// names an entry of the output for the usage of --json; if it is empty, the command has no --json.
 func (q *Query) Command(cmd *cobra.Command, of string, run Asks) *cobra.Command {
 	if cmd.Args == nil {
 		cmd.Args = cobra.NoArgs
@@ -124,8 +125,8 @@ func (q *Query) with(cmd *cobra.Command, fn func(db *inspect.Database) error) er
 	return fn(db)
 }
 
-// Explained adds the next step to an error of reading: an invalid name, a missing table, or a missing
-// privilege.
+// Explained adds the next step to an error of reading: an invalid name, a missing table, or a
+// missing privilege.
 func Explained(db *inspect.Database, err error) error {
 	const insufficientPrivilege = "42501"
 	server, ok := errors.AsType[*pgconn.PgError](err)

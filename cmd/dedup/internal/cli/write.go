@@ -43,8 +43,9 @@ func written(err error) error {
 	return nil
 }
 
-// WritePage writes a page of a list. If there is a next page, it writes its command to stderr: command
-// with --after. nothing is the message for an empty list. text returns the text of an entry for [Query.Write].
+// WritePage writes a page of a list. If there is a next page, it writes its command to stderr:
+// command with --after. nothing is the message for an empty list. text returns the text of an entry
+// for [Query.Write].
 func WritePage[T any](cmd *cobra.Command, q *Query, page inspect.Page[T], command, nothing string, text func(*T) []string) error {
 	for i := range page.Entries {
 		if err := q.Write(cmd, &page.Entries[i], text(&page.Entries[i])); err != nil {
@@ -62,8 +63,8 @@ func WritePage[T any](cmd *cobra.Command, q *Query, page inspect.Page[T], comman
 	return nil
 }
 
-// CommandLine returns a command line for a shell, with the flags that have a value. Flags are pairs of
-// a name and a value.
+// CommandLine returns a command line for a shell, with the flags that have a value. Flags are pairs
+// of a name and a value.
 func CommandLine(command string, flags ...string) string {
 	for flag := range slices.Chunk(flags, 2) {
 		if flag[1] != "" {

@@ -19,7 +19,8 @@ type login struct {
 	allowed dedupweb.Access
 	// token ends the link, and cookie is the value of that browser's cookie.
 	token, cookie string
-	// cookieName has the port. A browser sends a cookie to all ports of a machine, and another console may listen on one.
+	// cookieName has the port. A browser sends a cookie to all ports of a machine, and another
+	// console may listen on one.
 	cookieName string
 	opened     atomic.Bool
 }

@@ -29,8 +29,8 @@ type check struct {
 	only, otherwise string
 	// on says which nodes of a Citus cluster are asked.
 	on nodes
-	// sql reads the rows. It may name target, what given has, and {dedup} and {effects} for the tables. What
-	// is asked of nodes has {here}, true or false, and none of the others.
+	// sql reads the rows. It may name target, what given has, and {dedup} and {effects} for the
+	// tables. What is asked of nodes has {here}, true or false, and none of the others.
 	sql string
 	// look reads them where SQL does not do.
 	look  func(ctx context.Context, s *session) ([]examiner.Row, error)

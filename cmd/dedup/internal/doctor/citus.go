@@ -1,10 +1,10 @@
 package doctor
 
-// citusChecks are where an effect's tables lie: those that are distributed by hash, and those of one
-// shard; and what completes commits that span nodes. Reference tables lie on every node. Whether the
-// table itself is distributed is part of the schema's check. The maintenance daemon is a background
-// worker of each database. It is started by the first session that uses Citus there, if
-// max_worker_processes leaves room for it.
+// citusChecks are where an effect's tables lie: those that are distributed by hash, and those of
+// one shard; and what completes commits that span nodes. Reference tables lie on every node.
+// Whether the table itself is distributed is part of the schema's check. The maintenance daemon is
+// a background worker of each database. It is started by the first session that uses Citus there,
+// if max_worker_processes leaves room for it.
 func citusChecks() []check {
 	return []check{{
 		id: "citus", ofTable: true, only: hasCitus, otherwise: "no Citus",

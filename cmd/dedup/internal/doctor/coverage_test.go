@@ -9,9 +9,9 @@ import (
 	"github.com/tooldedup/dedup/cmd/dedup/internal/doctor"
 )
 
-// TestEveryFindingIsCovered: every error and warning of the doctor's has a scenario that brings it about, and
-// stands in the runbook, and so does what cannot be read. What the examiner finds is planted in
-// the tests of package migrations.
+// TestEveryFindingIsCovered: every error and warning of the doctor's has a scenario that brings it
+// about, and stands in the runbook, and so does what cannot be read. What the examiner finds is
+// planted in the tests of package migrations.
 func TestEveryFindingIsCovered(t *testing.T) {
 	t.Parallel()
 

@@ -48,7 +48,8 @@ type Finding struct {
 	when string
 }
 
-// report is the output of `dedup doctor --json`. Its fields are stable: later versions only add fields.
+// report is the output of `dedup doctor --json`. Its fields are stable: later versions only add
+// fields.
 type report struct {
 	subject
 

@@ -26,8 +26,8 @@ type schema struct {
 	recorded   bool // goose has recorded a migration in its version table
 }
 
-// config returns the configuration of a connection whose search_path is the schema alone: the migrations
-// create unqualified objects.
+// config returns the configuration of a connection whose search_path is the schema alone: the
+// migrations create unqualified objects.
 func (s *schema) config() (*pgx.ConnConfig, error) {
 	config, err := s.Config("dedup migrate")
 	if err != nil {

@@ -118,8 +118,8 @@ func (s *schema) settleDropped(cmd *cobra.Command) error {
 	return nil
 }
 
-// dropped selects the names of those tables $3 of migration $1 that are missing in schema $2, if the
-// migration is recorded and any are. The condition is part of the DELETE: another process that
+// dropped selects the names of those tables $3 of migration $1 that are missing in schema $2, if
+// the migration is recorded and any are. The condition is part of the DELETE: another process that
 // applies the migration again makes its tables and records it in one transaction.
 const dropped = `(
     SELECT string_agg(name, ',') AS names

@@ -16,7 +16,8 @@ import (
 	"github.com/tooldedup/dedup/proof/bench/internal/measure"
 )
 
-// Goals that a test holds the library to. All goals are upper limits: what a newcomer can still read through.
+// Goals that a test holds the library to. All goals are upper limits: what a newcomer can still
+// read through.
 const (
 	goalKnot   = 7  // files of the root that need each other
 	goalErrors = 14 // error names of the root

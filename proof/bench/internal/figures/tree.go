@@ -80,7 +80,8 @@ func (t tree) all(below string) (all size) {
 	return all
 }
 
-// exportedNames counts the exported names of a file, with the methods of exported types, if users import its package.
+// exportedNames counts the exported names of a file, with the methods of exported types, if users
+// import its package.
 func exportedNames(name string, file *ast.File) (n int) {
 	top, _, _ := strings.Cut(name, "/")
 	if file.Name.Name == "main" || strings.Contains("/"+name, "/internal/") || top == "examples" || top == "dedupvet" {

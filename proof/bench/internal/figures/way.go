@@ -18,7 +18,8 @@ import (
 	"golang.org/x/tools/go/types/typeutil"
 )
 
-// step is what one call ran of a file: how often its functions, and the calls from them into another file.
+// step is what one call ran of a file: how often its functions, and the calls from them into
+// another file.
 type step struct {
 	file             string
 	calls, crossings int
