@@ -34,7 +34,7 @@ type Options struct {
 	// Tools has the tools of ToolOf. It must be made with the same Deduper. Default none.
 	Tools *tool.Registry
 
-	// ToolOf maps the path of a method to the name of a tool that answers in place of the handler.
+	// ToolOf maps the path of a method to the name of the tool that answers instead of its handler.
 	// The request's JSON form, by protobuf's mapping and with 64-bit numbers as numbers, is the
 	// tool's arguments, and the tool's result is read as the JSON form of the response. Only the
 	// arguments are compared. So a call is the same one through every door of the registry. A field
@@ -53,10 +53,10 @@ type Options struct {
 	// RetryAfter is the delay of a RetryInfo. Default 1 second, at most 1 hour.
 	RetryAfter time.Duration
 
-	// OnError is told why a request was answered with internal or BLOCKED, and of an error of Scope
-	// that is no *connect.Error: the client is not. [tool.InvocationOf] of ctx has the call. err
-	// may quote what the database said, which can hold values. Default: a line at level Error to
-	// slog.Default, with the SQLSTATE in place of what the database said.
+	// OnError gets each error that the client does not see: the reason for internal or BLOCKED, and
+	// an error of Scope that is not a *connect.Error. [tool.InvocationOf] of ctx has the call. err
+	// may quote the database's message, which can have values in it. Default: a line at level Error
+	// to slog.Default, with the SQLSTATE instead of the database's message.
 	OnError func(ctx context.Context, method string, err error)
 }
 
@@ -133,7 +133,7 @@ type response struct {
 
 func (r response) Any() any { return r.message }
 
-// statusOf returns what a *connect.Error says as a status.
+// statusOf returns the status of a *connect.Error in err, or nil.
 func statusOf(err error) *spb.Status {
 	var with *connect.Error
 	if !errors.As(err, &with) {

@@ -10,10 +10,9 @@ import (
 )
 
 // ClientKey is a [grpc.UnaryClientInterceptor] that makes a key for each request and sends it as
-// the metadata idempotency-key, unless the request has one there or in its field request_id.
-// grpc-go's own retries of the request, by a service's retry policy, send the same key. An
-// interceptor that retries by itself stands before this one only if it calls with a context that
-// has a key: see [WithKey].
+// the metadata idempotency-key, unless the request has one there or in its field request_id. If
+// grpc-go retries the request by the service's retry policy, it sends the same key. An interceptor
+// that retries comes after this one, or gives its calls a key with [WithKey].
 //
 // A key that outlives the process is the caller's to keep: after a restart a request made anew is
 // another one.

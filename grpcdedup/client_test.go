@@ -18,7 +18,7 @@ import (
 )
 
 // TestClientKey sends a request whose answers are lost. grpc-go's policy sends it again, with the
-// key that the interceptor has made once. Without the interceptor each try would have none.
+// same key.
 func TestClientKey(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t).Pool(t)

@@ -34,7 +34,7 @@ type Options struct {
 	// Tools has the tools of ToolOf. It must be made with the same Deduper. Default none.
 	Tools *tool.Registry
 
-	// ToolOf maps the path of a method to the name of a tool that answers in place of the handler.
+	// ToolOf maps the path of a method to the name of the tool that answers instead of its handler.
 	// The request's JSON form, by protobuf's mapping and with 64-bit numbers as numbers, is the
 	// tool's arguments, and the tool's result is read as the JSON form of the response. Only the
 	// arguments are compared. So a call is the same one through every door of the registry. A field
@@ -53,10 +53,10 @@ type Options struct {
 	// RetryAfter is the delay of a RetryInfo. Default 1 second, at most 1 hour.
 	RetryAfter time.Duration
 
-	// OnError is told why a request was answered with INTERNAL or BLOCKED, and of an error of Scope
-	// without a status: the client is not. [tool.InvocationOf] of ctx has the call. err may quote
-	// what the database said, which can hold values. Default: a line at level Error to
-	// slog.Default, with the SQLSTATE in place of what the database said.
+	// OnError gets each error that the client does not see: the reason for INTERNAL or BLOCKED, and
+	// an error of Scope without a status. [tool.InvocationOf] of ctx has the call. err may quote
+	// the database's message, which can have values in it. Default: a line at level Error to
+	// slog.Default, with the SQLSTATE instead of the database's message.
 	OnError func(ctx context.Context, method string, err error)
 }
 
@@ -87,7 +87,7 @@ func (g *Guard) Unary(ctx context.Context, request any, info *grpc.UnaryServerIn
 		Handle:   func(ctx context.Context) (any, error) { return handler(ctx, request) },
 	})
 	if reply.Duplicate {
-		_ = grpc.SetHeader(ctx, metadata.Pairs(rpc.ReplayedName, "true")) // without a server there is nobody to tell
+		_ = grpc.SetHeader(ctx, metadata.Pairs(rpc.ReplayedName, "true")) // fails only outside a server
 	}
 	switch {
 	case reply.Err != nil:

@@ -23,7 +23,7 @@ type Agent struct {
 	Run func(ctx context.Context, s *Start) (string, error)
 }
 
-// Start is a start of a run, in a process of its own.
+// Start is one start of a run, in a new process.
 type Start struct {
 	// Tools has the tool open_ticket.
 	Tools *tool.Registry

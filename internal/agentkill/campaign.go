@@ -20,9 +20,8 @@ const atOnce = 4
 const longKills = 1000
 
 // Test kills a run at each of its steps, and checks that every effect happened once and every
-// answer is the recorded one. The control starts the same program with a session of its own for
-// each start, so that no start finds a record of another: its effects double. schema makes the
-// agent's own tables.
+// answer is the recorded one. The control gives each start of the same program a new session, so
+// that no start finds a record of another: its effects double. schema makes the agent's own tables.
 func Test(t *testing.T, agent string, schema ...string) {
 	t.Helper()
 	c := newCampaign(t, agent, schema)
@@ -84,8 +83,8 @@ func newCampaign(t *testing.T, agent string, schema []string) *campaign {
 	return c
 }
 
-// undisturbed is a run that nobody kills. It returns its steps. Started again after its end, it
-// answers the same and writes nothing.
+// undisturbed finishes a run without a kill and returns its steps. It starts the run again after
+// its end: that start answers the same and writes nothing.
 func (c *campaign) undisturbed(t *testing.T) []string {
 	t.Helper()
 	whole := run{scope: "undisturbed", dies: func(int, int, string) bool { return false }}
@@ -113,8 +112,7 @@ func (c *campaign) survive(t *testing.T, scope string, dies func(start, n int, s
 	return nil
 }
 
-// control kills runs whose starts have sessions of their own, each after another commit of an
-// effect.
+// control kills runs, each after another commit of an effect. Each start has a new session.
 func (c *campaign) control(t *testing.T, steps []string) {
 	t.Helper()
 	var kills, effects atomic.Int64

@@ -23,13 +23,13 @@ type campaign struct {
 // run is a request of a user.
 type run struct {
 	scope string
-	// anew gives each start a session of its own.
+	// anew gives each start a new session.
 	anew bool
 	// dies reports whether the process of a start dies at a step, the nth of the start.
 	dies func(start, n int, step string) bool
 }
 
-// ended is what became of a run.
+// ended is the end of a run.
 type ended struct {
 	starts int
 	steps  []string // of the last start

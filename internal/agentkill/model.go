@@ -16,9 +16,9 @@ type Call struct{ ID, Name, Args string }
 // any.
 const perMessage, messages = 3, 2
 
-// Answer is what the fake model says after it was told the results of its calls: a message of
-// calls, or a last text, which repeats the results. Asked again the model makes the same calls in
-// another order, under new ids.
+// Answer returns the next message of the fake model, which has got the results of its calls: a
+// message of calls, or a last text, which repeats the results. Asked again the model makes the same
+// calls in another order, under new ids.
 func (s *Start) Answer(results []string) (calls []Call, text string) {
 	s.Reach(fmt.Sprintf("message %d is made", 1+len(results)/perMessage))
 	if len(results) == messages*perMessage {

@@ -19,9 +19,9 @@ import (
 // know. No JSON name of a field is like it.
 const unknownFields = "(unknown fields)"
 
-// args returns what is compared of a request: its JSON object by protobuf's JSON mapping, without
-// the field that is the key, and the bytes of its unknown fields. Two encodings of one message
-// have equal args, whatever the order of their fields and maps.
+// args returns the compared form of a request: its JSON object by protobuf's JSON mapping, without
+// the field that is the key, and the bytes of its unknown fields. Two encodings of one message have
+// equal args, whatever the order of their fields and maps.
 func (m *method) args(request proto.Message) (json.RawMessage, error) {
 	request = m.withoutKey(request)
 	text, err := jsonOf(request)
@@ -65,7 +65,7 @@ func (m *method) withoutKey(request proto.Message) proto.Message {
 	return request
 }
 
-// isWellKnown reports whether protobuf's JSON mapping gives a type a form of its own, such as a
+// isWellKnown reports whether protobuf's JSON mapping has a special form for a type, such as a
 // string for a Timestamp and any object for a Struct.
 func isWellKnown(d protoreflect.MessageDescriptor) bool {
 	return d.FullName().Parent() == "google.protobuf"

@@ -23,7 +23,7 @@ func (e *keyError) Error() string { return e.reason }
 
 const newKey = "make a key once for this action, such as a UUID, and send it again unchanged with every retry"
 
-// key returns the key of a request: its field request_id, or the metadata. Where both are there
+// key returns the key of a request: its field request_id, or the metadata. If a request has both,
 // they must be equal.
 func (m *method) key(request protoreflect.Message, metadata []string) (string, error) {
 	sent, err := metadataKey(metadata)

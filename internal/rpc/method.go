@@ -18,7 +18,7 @@ type method struct {
 	out  protoreflect.MessageDescriptor
 	// requestID is the field request_id of AIP-155, nil if the request has none.
 	requestID protoreflect.FieldDescriptor
-	// tool is the registry's tool that answers in place of the handler, nil if there is none.
+	// tool answers instead of the handler. It is nil if the handler answers.
 	tool *tool.Info
 }
 
@@ -70,7 +70,7 @@ func findAll(opts Options) (map[string]*method, error) {
 	return methods, nil
 }
 
-// find returns the unary method of a path, or what is wrong with the path.
+// find returns the unary method of a path, or the problem of the path.
 func find(path string) (_ protoreflect.MethodDescriptor, problem string) {
 	service, name, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	if !ok {

@@ -29,10 +29,10 @@ type Request struct {
 	StatusOf func(err error) *status.Status
 }
 
-// Reply is what a request is answered with: Message, or Status, or Err.
+// Reply is the answer to a request: Message, or Status, or Err.
 type Reply struct {
 	Message proto.Message
-	// Status is the door's own, or that of a recorded refusal.
+	// Status is the door's own, or a recorded refusal's.
 	Status *status.Status
 	// Err is an error of the handler, which is passed on as it is.
 	Err error

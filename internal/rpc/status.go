@@ -23,7 +23,7 @@ import (
 // reason is a door.Code in capitals.
 const Domain = "io.github.tooldedup"
 
-// codes are those of google.rpc.Code for what has no result. A code that is missing is INTERNAL.
+// codes maps the reasons for an answer without a result to codes. Any other reason is INTERNAL.
 var codes = map[door.Code]code.Code{
 	door.KeyRequired:      code.Code_INVALID_ARGUMENT,
 	door.KeyInvalid:       code.Code_INVALID_ARGUMENT,
@@ -48,8 +48,8 @@ func (g *Door) words() door.Words {
 	}
 }
 
-// status turns an error of a call into what the client is told. OnError gets the error itself
-// where it is the server's.
+// status turns an error of a call into the client's status. OnError gets an error that is the
+// server's fault.
 func (g *Door) status(ctx context.Context, m *method, inv tool.Invocation, err error) *status.Status {
 	words := g.words()
 	if m.tool != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// TestStatus holds what a client is told of every error, and that both doors document it. What
-// errors mean is held by TestFailureOf of internal/door.
+// TestStatus holds the status of every error, and the tables of both doors to it. TestFailureOf of
+// internal/door holds the meaning of the errors.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

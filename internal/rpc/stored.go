@@ -56,7 +56,7 @@ func (e *refusal) Error() string { return e.status.GetMessage() }
 // Unwrap returns the handler's error, whose code the record keeps.
 func (e *refusal) Unwrap() error { return e.err }
 
-// MarshalJSON implements json.Marshaler: what the record keeps as details.
+// MarshalJSON implements json.Marshaler. The record keeps the text as details.
 func (e *refusal) MarshalJSON() ([]byte, error) {
 	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(e.status)
 	if err != nil {

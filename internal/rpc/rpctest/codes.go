@@ -175,7 +175,7 @@ func (door Door) lostCommit(t *testing.T) {
 	proxy.Refuse(false)
 }
 
-// createIn are the arguments of the tool that answers in place of Create.
+// createIn are the arguments of the tool that answers for Create.
 type createIn struct {
 	Item   string `json:"item"`
 	Amount int64  `json:"amount"`

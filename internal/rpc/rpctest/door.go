@@ -1,5 +1,5 @@
-// Package rpctest has the tests that grpcdedup and connectdedup share: what a guard promises to the
-// clients of a server, whatever moves its messages.
+// Package rpctest has the tests that grpcdedup and connectdedup share. They hold the promises of a
+// guard to the clients of a server.
 package rpctest
 
 import (
@@ -65,7 +65,7 @@ const (
 // out.
 type Client func(ctx context.Context, method string, in, out proto.Message, keys ...string) Answer
 
-// Answer is what a client has got beside the response.
+// Answer describes the answer to a request, without the response.
 type Answer struct {
 	// Status is nil after a response.
 	Status *status.Status

@@ -15,8 +15,8 @@ import (
 	"github.com/tooldedup/dedup/internal/rpc/rpctest/shop"
 )
 
-// requests are pairs of requests with one key. Each is made of lamp. changed is nil if the second
-// is the first one's retry, else what the answer names.
+// requests are pairs of requests with one key, both variants of lamp. changed has the fields that
+// the answer to the second request names. It is nil if the second is a retry of the first.
 var requests = map[string]struct {
 	a, b    func(r *shop.CreateRequest)
 	changed []string
