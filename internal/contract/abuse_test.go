@@ -130,12 +130,12 @@ func abusiveSQL(texts ...string) (some []abuse) {
 	return some
 }
 
-// TestLongAbuse has effects that break their own transaction, in every exec mode. At most one run
-// of an effect is ever committed, an answer is only given for that run, and the Deduper takes the
-// next call.
+// TestLongAbuse has effects that break their own transaction, with prepared statements and with the
+// simple protocol, in which one text can be several statements. At most one run of an effect is
+// ever committed, an answer is only given for that run, and the Deduper takes the next call.
 func TestLongAbuse(t *testing.T) {
 	t.Parallel()
-	for _, mode := range execModes {
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeSimpleProtocol} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			ctx, b := setup(t, nil)

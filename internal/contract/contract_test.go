@@ -90,22 +90,18 @@ func TestContract(t *testing.T) {
 	)
 }
 
-// TestLongContract is TestContract at the other isolation levels, in the other exec modes, and
-// with effects that write through a *sql.Tx.
+// TestLongContract is TestContract with each other isolation level, each other exec mode, and
+// effects that write through a *sql.Tx. The profiles are few, because each repeats every case.
 func TestLongContract(t *testing.T) {
 	t.Parallel()
 
 	runContract(t,
-		profile{order: lockFirst, isolation: pgx.RepeatableRead},
-		profile{order: lockFirst, isolation: pgx.Serializable},
+		profile{order: lockFirst, isolation: pgx.RepeatableRead, mode: pgx.QueryExecModeCacheDescribe},
+		profile{order: lockFirst, isolation: pgx.Serializable, mode: pgx.QueryExecModeDescribeExec},
 		profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol},
-		profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},
-		profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeDescribeExec},
-		profile{order: claimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
-		profile{order: claimFirst, isolation: pgx.RepeatableRead},
+		profile{order: claimFirst, isolation: pgx.RepeatableRead, mode: pgx.QueryExecModeExec},
 		profile{order: claimFirst, isolation: pgx.Serializable},
 		profile{order: lockFirst, isolation: pgx.ReadCommitted, way: viaSQL},
-		profile{order: claimFirst, isolation: pgx.ReadCommitted, way: viaSQL},
 	)
 }
 

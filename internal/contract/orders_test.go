@@ -50,7 +50,7 @@ func TestLongOrders(t *testing.T) {
 // explore plays mixes in every order, or in drawn orders if many is true of the mix.
 func explore(t *testing.T, many func(orders.Mix) bool, mixes ...orders.Mix) {
 	t.Helper()
-	const drawn, seed = 15, 1
+	const drawn, seed = 6, 1
 	theatre, err := orders.Open(t.Context(), pgtest.New(t).URL, orders.Bug{})
 	require.NoError(t, err)
 	defer theatre.Close()

@@ -23,12 +23,9 @@ func TestLongContractThroughPgBouncer(t *testing.T) {
 
 	runThroughPgBouncer(t,
 		profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
-		profile{order: claimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
+		profile{order: claimFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},
+		profile{order: lockFirst, isolation: pgx.Serializable, mode: pgx.QueryExecModeSimpleProtocol},
 		profile{way: viaStatement, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeExec},
-		profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},
-		profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol},
-		profile{order: lockFirst, isolation: pgx.Serializable, mode: pgx.QueryExecModeExec},
-		profile{way: viaStatement, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeCacheDescribe},
 		profile{way: viaStatement, isolation: pgx.ReadCommitted, mode: pgx.QueryExecModeSimpleProtocol},
 	)
 }

@@ -106,21 +106,16 @@ func TestContractStatements(t *testing.T) {
 	runContract(t, profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeCacheStatement})
 }
 
-// TestLongContractStatements is TestContractStatements in the other exec modes, and with
-// effect and record sent separately.
+// TestLongContractStatements is TestContractStatements in the other exec modes, and with claims.
 func TestLongContractStatements(t *testing.T) {
 	t.Parallel()
 
 	runContract(t,
 		profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeCacheDescribe},
-		profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeDescribeExec},
 		profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeExec},
 		profile{isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeSimpleProtocol},
 		profile{order: claimFirst, isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeCacheStatement},
-		profile{order: claimFirst, isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeCacheDescribe},
 		profile{order: claimFirst, isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeDescribeExec},
-		profile{order: claimFirst, isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeExec},
-		profile{order: claimFirst, isolation: pgx.ReadCommitted, way: viaStatement, mode: pgx.QueryExecModeSimpleProtocol},
 	)
 }
 
