@@ -204,8 +204,8 @@ func wrongs() []wrongTool {
 			says:   "effects instead of 1",
 		},
 		{
-			name:   "looked up, then written",
-			call:   lookedUp,
+			name: "looked up, then written",
+			call: lookedUp,
 			// ManyAtOnce finds it only if two callers look before the first one commits.
 			finds:  []deduptest.Scenario{deduptest.TwoAtOnce, deduptest.OtherArguments},
 			passes: and(sequential, deduptest.NotExecuted, deduptest.ProcessKilled),
