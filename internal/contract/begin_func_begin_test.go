@@ -46,48 +46,48 @@ var isBegin = faultproxy.AtSQL("begin isolation level")
 // function returns. After a fault it is begun anew.
 func TestBeginFuncLosesBegin(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeSimpleProtocol} {
-		t.Run(mode.String(), func(t *testing.T) {
+	for order, mode := range map[orderKind]pgx.QueryExecMode{
+		lockFirst: pgx.QueryExecModeCacheStatement, claimFirst: pgx.QueryExecModeSimpleProtocol,
+	} {
+		t.Run(fmt.Sprint(order, "-", mode), func(t *testing.T) {
 			t.Parallel()
-			bothOrders(t, func(t *testing.T, p profile) {
-				p.mode = mode
-				ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: quickRetry})
-				f.warm(t)
-				no := wireAnswer(t, &pgproto3.ErrorResponse{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: "42501", Message: "no"}, &pgproto3.ReadyForQuery{TxStatus: 'I'})
-				for name, use := range firstUses {
-					for _, fault := range []faultproxy.Fault{
-						{Kind: faultproxy.ReplyReset}, {Kind: faultproxy.Dropped}, {Kind: faultproxy.ReplyCut},
-						{Kind: faultproxy.Dropped, Answer: no},
-					} {
-						t.Run(fmt.Sprint(name, "-", fault.Kind, "-", fault.Answer != nil), func(t *testing.T) { // one after the other: they share the proxy
-							f.exec(t, `TRUNCATE effects, tool_dedup`)
-							for _, returned := range []error{nil, errOwn} {
-								fault.Where = isBegin
-								armed := proxy.Arm(fault)
-								runs := 0
-								err := f.d.BeginFunc(ctx, func(tx pgx.Tx) error {
-									if runs++; runs == 1 {
-										use(ctx, f, tx)
-										use(ctx, f, tx)
-										return returned
-									}
-									return errStop
-								})
-								require.Equal(t, 1, armed.Count())
-								if fault.Answer == nil {
-									require.ErrorIs(t, err, errStop)
-									require.Equal(t, 2, runs)
-								} else {
-									requireState(t, err, "42501")
-									require.Equal(t, 1, runs)
+			p := profile{order: order, isolation: pgx.ReadCommitted, mode: mode}
+			ctx, f, proxy := proxied(t, p, &dedup.Options{Retry: quickRetry})
+			f.warm(t)
+			no := wireAnswer(t, &pgproto3.ErrorResponse{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: "42501", Message: "no"}, &pgproto3.ReadyForQuery{TxStatus: 'I'})
+			for name, use := range firstUses {
+				for _, fault := range []faultproxy.Fault{
+					{Kind: faultproxy.ReplyReset}, {Kind: faultproxy.Dropped}, {Kind: faultproxy.ReplyCut},
+					{Kind: faultproxy.Dropped, Answer: no},
+				} {
+					t.Run(fmt.Sprint(name, "-", fault.Kind, "-", fault.Answer != nil), func(t *testing.T) { // one after the other: they share the proxy
+						f.exec(t, `DELETE FROM effects; DELETE FROM tool_dedup`)
+						for _, returned := range []error{nil, errOwn} {
+							fault.Where = isBegin
+							armed := proxy.Arm(fault)
+							runs := 0
+							err := f.d.BeginFunc(ctx, func(tx pgx.Tx) error {
+								if runs++; runs == 1 {
+									use(ctx, f, tx)
+									use(ctx, f, tx)
+									return returned
 								}
-								require.Zero(t, f.effects(t, "k"))
-								require.Zero(t, f.records(t))
+								return errStop
+							})
+							require.Equal(t, 1, armed.Count())
+							if fault.Answer == nil {
+								require.ErrorIs(t, err, errStop)
+								require.Equal(t, 2, runs)
+							} else {
+								requireState(t, err, "42501")
+								require.Equal(t, 1, runs)
 							}
-						})
-					}
+							require.Zero(t, f.effects(t, "k"))
+							require.Zero(t, f.records(t))
+						}
+					})
 				}
-			})
+			}
 		})
 	}
 }
@@ -107,7 +107,7 @@ func TestBeginFuncLosesCommit(t *testing.T) {
 			for name, use := range firstUses {
 				for fault, effects := range map[faultproxy.Kind]int{faultproxy.ReplyReset: 1, faultproxy.ReplyCut: 1, faultproxy.Dropped: 0} {
 					t.Run(name+"-"+string(fault), func(t *testing.T) { // one after the other: they share the proxy
-						f.exec(t, `TRUNCATE effects, tool_dedup`)
+						f.exec(t, `DELETE FROM effects; DELETE FROM tool_dedup`)
 						armed := proxy.Arm(faultproxy.Fault{Kind: fault, Where: faultproxy.AtCommit})
 						runs := 0
 						err := f.d.BeginFunc(ctx, func(tx pgx.Tx) error { runs++; use(ctx, f, tx); return nil })
@@ -138,7 +138,7 @@ func TestBeginFuncDiscards(t *testing.T) {
 				use := firstUses["DoTx"]
 				for range 2 { // prepares statements
 					require.NoError(t, f.d.BeginFunc(ctx, func(tx pgx.Tx) error { use(ctx, f, tx); return nil }))
-					f.exec(t, `TRUNCATE effects, tool_dedup`)
+					f.exec(t, `DELETE FROM effects; DELETE FROM tool_dedup`)
 				}
 				for _, first := range []bool{true, false} {
 					discard(f.pool)

@@ -92,7 +92,7 @@ func TestBeginFuncRefusals(t *testing.T) {
 				}}
 				for name, c := range cases {
 					t.Run(name, func(t *testing.T) { // one after the other: they share the connection
-						f.exec(t, `TRUNCATE effects, tool_dedup`)
+						f.exec(t, `DELETE FROM effects; DELETE FROM tool_dedup`)
 						runs := 0
 						err := f.d.BeginFunc(ctx, func(tx pgx.Tx) error {
 							runs++

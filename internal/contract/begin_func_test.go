@@ -152,7 +152,7 @@ func TestBeginFunc(t *testing.T) {
 		ctx, f := p.setup(t, &dedup.Options{Retry: quickRetry})
 		for name, run := range rows {
 			t.Run(name, func(t *testing.T) { // one after the other: they share the database
-				f.exec(t, `TRUNCATE effects, tool_dedup`)
+				f.exec(t, `DELETE FROM effects; DELETE FROM tool_dedup`)
 				f.d = newDeduper(t, f.pool, &f.opts)
 				run(t, ctx, f)
 			})
