@@ -11,7 +11,7 @@ import (
 )
 
 // TestOrders plays some mixes of callers in every order of their round trips, and draws orders with
-// faults.
+// faults. The campaign orders plays all mixes.
 func TestOrders(t *testing.T) {
 	t.Parallel()
 	ways := map[string]orders.Way{}
@@ -29,40 +29,18 @@ func TestOrders(t *testing.T) {
 	} {
 		t.Run(m.String(), func(t *testing.T) {
 			t.Parallel()
-			explore(t, func(m orders.Mix) bool { return m.Faults != nil }, m)
+			theatre, err := orders.Open(t.Context(), pgtest.New(t).URL, orders.Bug{})
+			require.NoError(t, err)
+			defer theatre.Close()
+			var count schedule.Count
+			if m.Faults == nil {
+				count, err = theatre.Explore(t.Context(), m, nil)
+			} else { // thousands of orders
+				count, err = theatre.Draw(t.Context(), m, 1, 15, nil)
+			}
+			require.NoError(t, err)
+			require.Positive(t, count.Orders)
+			t.Logf("%+v", count)
 		})
-	}
-}
-
-// TestLongOrders plays all mixes of two callers with a Reset or a failing effect in every order. Of
-// the mixes with faults, with sweeps and of three callers it draws orders: these have thousands.
-// The campaign orders plays all mixes in every order.
-func TestLongOrders(t *testing.T) {
-	t.Parallel()
-	for _, kind := range orders.Kinds() {
-		t.Run(kind.Name, func(t *testing.T) {
-			t.Parallel()
-			explore(t, func(m orders.Mix) bool { return m.Faults != nil || m.Beside == orders.Sweep || len(m.Ways) > 2 }, kind.Mixes...)
-		})
-	}
-}
-
-// explore plays mixes in every order, or in drawn orders if many is true of the mix.
-func explore(t *testing.T, many func(orders.Mix) bool, mixes ...orders.Mix) {
-	t.Helper()
-	const drawn, seed = 6, 1
-	theatre, err := orders.Open(t.Context(), pgtest.New(t).URL, orders.Bug{})
-	require.NoError(t, err)
-	defer theatre.Close()
-	for _, m := range mixes {
-		var count schedule.Count
-		if many(m) {
-			count, err = theatre.Draw(t.Context(), m, seed, drawn, nil)
-		} else {
-			count, err = theatre.Explore(t.Context(), m, nil)
-		}
-		require.NoError(t, err)
-		require.Positive(t, count.Orders)
-		t.Logf("%v: %+v", m, count)
 	}
 }

@@ -25,19 +25,20 @@ var (
 	widths = []int64{1200, 390}
 )
 
-// faults are the faults of the tab's page, in each theme and width.
+// faults are the faults of the tab's page, in each theme and width. axe-core, which is slow, looks at
+// each theme once: in light at the first width, in dark at the second.
 func (b *tab) faults(t *testing.T) []string {
 	t.Helper()
 	eval[any](t, b, `document.querySelectorAll("details").forEach(d => { d.open = true })`)
 	var found []string
-	for _, theme := range themes {
-		for _, width := range widths {
+	for i, theme := range themes {
+		for k, width := range widths {
 			b.look(t, theme, width)
 			faults := eval[[]string](t, b, `(() => {
 				const wide = document.documentElement.scrollWidth - innerWidth;
 				return wide > 0 ? ["wide: by " + wide + " pixels"] : [];
 			})()`)
-			if b.axe != "" {
+			if b.axe != "" && i == k {
 				faults = append(faults, b.violations(t)...)
 			}
 			for _, fault := range faults {
@@ -101,8 +102,8 @@ func testFaults(t *testing.T, b *browser) {
 	}
 	require.Empty(t, matching(faults, `1200 wide`))
 	if b.axe != "" {
-		require.Len(t, matching(faults, `axe: label: input: `), 4)
-		require.Len(t, matching(faults, `^dark \d+ axe: color-contrast: p: `), 2)
+		require.Len(t, matching(faults, `axe: label: input: `), 2)
+		require.Len(t, matching(faults, `^dark \d+ axe: color-contrast: p: `), 1)
 		require.Empty(t, matching(faults, `^light \d+ axe: color-contrast`))
 	}
 	require.Empty(t, v.reported())

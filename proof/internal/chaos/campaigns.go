@@ -36,12 +36,12 @@ var (
 
 // campaigns are all campaigns, in the order of `proof chaos all`.
 var campaigns = []campaign{
-	{"lost-commit", "faults on COMMIT: its answer reset, closed, cut, held or swallowed, COMMIT itself dropped or late", 1_000_000, 3_000, shared, nil, lostcommit.Run},
+	{"lost-commit", "faults on COMMIT: its answer reset, closed, cut, held or swallowed, COMMIT itself dropped or late", 1_000_000, 1_500, shared, nil, lostcommit.Run},
 	{"kill-process", "processes killed at random moments of their calls", 2_000, 30, shared, nil, kill.Processes},
 	{"kill-server", "the server killed under load, and recovered", 100, 2, private, nil, kill.Servers},
 	{"pause-server", "the server paused under load, so that callers give up and call again while their transactions are open", 300, 3, private, nil, kill.Pauses},
 	{"failover", "the standby cut off under load, the primary killed and the standby promoted, a synchronous one and an asynchronous one", 20, 1, private, nil, kill.Failovers},
-	{"history", "histories of concurrent callers under every fault, checked with Porcupine, and five planted bugs", 1_000_000, 2_500, shared, nil, history.Run},
+	{"history", "histories of concurrent callers under every fault, checked with Porcupine, and five planted bugs", 1_000_000, 1_500, shared, nil, history.Run},
 	{"orders", "every order of the round trips of calls of one identity, with every fault at each, beside Reset and Sweep, and fifteen planted bugs", 0, 0, shared, nil, orders.Run},
 	{"mixed-storm", "five ways to call, both orders, every isolation level and three exec modes on a few keys with short retentions, beside Sweep and Reset", 0, 0, shared, nil, history.RunStorm},
 	{"external", "effects outside of the database: worker processes killed and halted at every step, the server restarted, requests lost, delayed and denied; fourteen kinds of provider, twelve planted mistakes", 20_000, 300, pgserver.Options{Private: true, Durable: true}, nil, outside.Run},
