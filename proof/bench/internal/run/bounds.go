@@ -62,6 +62,10 @@ var allBounds = []bound{
 	{way: "statement", kind: First, figure: storedBytes, most: 350},
 	{way: "statement", kind: Replay, figure: walBytes, most: nothing},
 
+	// BEGIN travels with the look-up.
+	{way: "begin-func", kind: First, figure: medianRatio, load: Load{near, 1}, least: 0.6},
+	{way: "begin-func", kind: First, figure: roundTrips, least: 4, most: 4},
+
 	{way: "batch", kind: First, figure: medianRatio, load: Load{near, 1}, least: 25},
 	{way: "batch", kind: First, figure: ratio, load: Load{0, 16}, least: 2.5},
 	{way: "batch", kind: First, figure: walBytes, most: 700},

@@ -44,7 +44,7 @@ func doLookFirst(ctx context.Context, d *dedup.Deduper, keys []string) error {
 	return err
 }
 
-// doTx calls in a transaction of the caller's without other statements.
+// doTx calls in a transaction of pgx without other statements.
 func doTx(ctx context.Context, d *dedup.Deduper, keys []string) error {
 	return pgx.BeginFunc(ctx, d.Pool(), func(tx pgx.Tx) error {
 		_, err := dedup.DoTx(ctx, d, tx, call(keys[0]), book(keys[0]))
@@ -52,13 +52,21 @@ func doTx(ctx context.Context, d *dedup.Deduper, keys []string) error {
 	})
 }
 
-// doStatement has effect and record in one statement.
+// doTxInBeginFunc calls in a transaction of the library without other statements.
+func doTxInBeginFunc(ctx context.Context, d *dedup.Deduper, keys []string) error {
+	return d.BeginFunc(ctx, func(tx pgx.Tx) error {
+		_, err := dedup.DoTx(ctx, d, tx, call(keys[0]), book(keys[0]))
+		return err
+	})
+}
+
+// doStatement sends the effect with the look-up.
 func doStatement(ctx context.Context, d *dedup.Deduper, keys []string) error {
 	_, err := dedup.DoStatement[row](ctx, d, call(keys[0]), dedup.SQL(effect, keys[0]))
 	return err
 }
 
-// doBatch makes all calls in one trip and one transaction.
+// doBatch makes all calls in two trips and one transaction.
 func doBatch(ctx context.Context, d *dedup.Deduper, keys []string) error {
 	calls := func(yield func(dedup.StatementCall) bool) {
 		for _, key := range keys {
