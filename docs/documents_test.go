@@ -24,10 +24,9 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// fragmentFile is what a fragment of Go in a document stands in: these imports,
-// and these declarations and variables, which every fragment may use. CONTRIBUTING.md
-// lists them. What follows is the fragment as the body of a function that
-// returns an error.
+// fragmentFile is the beginning of the file that a fragment of Go in a document is compiled in. Every
+// fragment may use these imports, declarations and variables. The fragment follows as the body of a
+// function that returns an error.
 const fragmentFile = `package fragment
 
 import (
@@ -102,6 +101,7 @@ var (
 func reply(Ticket) error
 func replyRefusal(code, message string) error
 func retryLater(dedup.Call) error
+func reject(error) error
 func enqueueMail(context.Context, pgx.Tx, Ticket) error
 func account(*http.Request) (string, error)
 func authenticated(http.Handler) http.Handler

@@ -59,6 +59,7 @@ var (
 func reply(Ticket) error { return nil }
 func replyRefusal(code, message string) error { return nil }
 func retryLater(dedup.Call) error { return nil }
+func reject(error) error { return nil }
 func enqueueMail(ctx context.Context, tx pgx.Tx, t Ticket) error {
 	_, err := tx.Exec(ctx, "INSERT INTO mails (ticket) VALUES ($1)", t.ID)
 	return err
