@@ -200,12 +200,13 @@ func answer[R any](c *call, value R, err error) (Result[R], error) {
 }
 
 // judge returns nil if the record's result answers the call, else the error that does. A reused key
-// is an ErrKeyReused until the identity is forgotten, even after the result expired.
+// is an ErrKeyReused until the identity is forgotten, even after the result expired. It is an
+// ErrExpired if the record is erased.
 func (c *call) judge() error {
 	switch r := c.rec; {
 	case r.IsBroken():
 		return c.named(Error{Answer: ErrBroken, FirstAt: r.CreatedAt})
-	case r.Fingerprint != c.Fingerprint:
+	case !r.Accepts(c.Fingerprint):
 		changed, complete := canon.ChangedArgs(r.ArgDigests, c.ArgDigests)
 		return c.named(Error{Answer: ErrKeyReused, FirstAt: r.CreatedAt, Changed: changed, Complete: complete})
 	case r.Expired():

@@ -259,6 +259,35 @@ func ExampleNewSlogTracer() {
 	// level=WARN msg=tool_call_reset tool=refund scope=acme key_hash=d860c2f71020f5e9 agent=billing reason="refunded by hand" actor="" freed=true audited=true
 }
 
+// A tenant leaves: its answers are erased, and a late retry still runs nothing.
+func ExampleDeduper_Erase() {
+	ctx := context.Background()
+	pool, done := exampleDatabase()
+	defer done()
+	d, err := dedup.New(pool, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	send := func(scope string) error {
+		_, err := dedup.Do(ctx, d, dedup.Call{Scope: scope, Tool: "send_invoice", Key: "2026-117"},
+			func(ctx context.Context, tx pgx.Tx) (string, error) { return "sent to ada@example.com", nil })
+		return err
+	}
+	if err := errors.Join(send("acme"), send("zeta")); err != nil {
+		log.Fatal(err)
+	}
+
+	erased, err := d.Erase(ctx, "acme", "", dedup.ResetOptions{Reason: "contract ended", Actor: "ada@example.com"})
+	fmt.Println("records:", erased.Records, err)
+	fmt.Println("acme:", errors.Is(send("acme"), dedup.ErrExpired))
+	fmt.Println("zeta:", send("zeta"))
+
+	// Output:
+	// records: 1 <nil>
+	// acme: true
+	// zeta: <nil>
+}
+
 // metrics is a tracer that counts calls.
 type metrics struct{ executed, replayed atomic.Int64 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// ResetOptions identify the operator and the reason of a [Deduper.Reset] or [Deduper.Resolve].
+// ResetOptions identify the operator and the reason of a [Deduper.Reset], [Deduper.Resolve] or
+// [Deduper.Erase].
 type ResetOptions struct {
 	// Reason is required. It goes to the tracer and to the audit.
 	Reason string
@@ -19,7 +20,7 @@ type ResetOptions struct {
 	Actor string
 	// CreatedAt is the Status.CreatedAt of the record that the operator looked at. If it is not
 	// zero and the record was written at another time, nothing is changed: the error is an
-	// ErrInvalid with the Field "CreatedAt".
+	// ErrInvalid with the Field "CreatedAt". It must be zero for Erase.
 	CreatedAt time.Time
 }
 
@@ -58,8 +59,8 @@ func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts Reset
 // cannot check it against the caller's type. It is kept for the Deduper's Retention, from now on.
 //
 // The audit, a call in flight and a call with an effect outside of the database are treated as in
-// [Deduper.Reset]. A record that is not broken is left unchanged: the error is an ErrInvalid with
-// the Field "Record".
+// [Deduper.Reset]. A record that is not broken, or is erased, is left unchanged: the error is an
+// ErrInvalid with the Field "Record".
 func (d *Deduper) Resolve(ctx context.Context, scope, tool, key string, result any, opts ResetOptions) (resolved bool, err error) {
 	id := table.Identity{Scope: scope, Tool: tool, Key: key}
 	if err := d.mayAct(ctx, id, opts); err != nil {
@@ -72,6 +73,9 @@ func (d *Deduper) Resolve(ctx context.Context, scope, tool, key string, result a
 	resolved, audited, err := d.act(ctx, id, opts, func(conn *pgx.Conn, e *table.Entry, r *table.Record, by table.Said) (resolved, audited bool, err error) {
 		if !r.IsBroken() {
 			return false, false, invalid("Record", "is not broken: it has an answer, which is not changed")
+		}
+		if r.Erased() {
+			return false, false, invalid("Record", "is erased: no call can get its result any more")
 		}
 		return d.table().Resolve(ctx, conn, d.opts.CommitTimeout, e, r, string(text), by)
 	})
@@ -88,8 +92,8 @@ func (d *Deduper) mayAct(ctx context.Context, id table.Identity, opts ResetOptio
 		return err
 	}
 	err := checkIdentity(id)
-	if err == nil && opts.Reason == "" {
-		err = missing("Reason", "must say why")
+	if err == nil {
+		err = opts.check()
 	}
 	if err != nil {
 		return annotate(id, err)
@@ -97,12 +101,27 @@ func (d *Deduper) mayAct(ctx context.Context, id table.Identity, opts ResetOptio
 	return nil
 }
 
+func (o *ResetOptions) check() error {
+	if o.Reason == "" {
+		return missing("Reason", "must say why")
+	}
+	return nil
+}
+
+// said returns the operator's part of an audit line.
+func (o *ResetOptions) said() table.Said {
+	return table.Said{Actor: table.Storable(o.Actor), Reason: table.Storable(o.Reason)}
+}
+
 func (d *Deduper) traceReset(ctx context.Context, data ResetData, id table.Identity, opts ResetOptions) {
 	trace := d.opts.Tracer
 	if trace == nil {
 		return
 	}
-	data.Scope, data.Tool, data.Key, data.KeyHash, data.Attrs = id.Scope, id.Tool, id.Key, KeyHash(id.Key), AttrsOf(ctx)
+	data.Scope, data.Tool, data.Key, data.Attrs = id.Scope, id.Tool, id.Key, AttrsOf(ctx)
+	if id.Key != "" { // else it belongs to many calls
+		data.KeyHash = KeyHash(id.Key)
+	}
 	data.Reason, data.Actor = opts.Reason, opts.Actor
 	trace.TraceEvent(ctx, data)
 }
@@ -126,7 +145,7 @@ func (d *Deduper) act(ctx context.Context, id table.Identity, opts ResetOptions,
 	case !opts.CreatedAt.IsZero() && !opts.CreatedAt.Equal(at):
 		return false, false, invalid("CreatedAt", "is not that of the record, which was written at %s; look it up again", at.UTC().Format(time.RFC3339Nano))
 	default: // exactly the record that was seen
-		changed, audited, err = d.actOn(ctx, e, &seen.Record, table.Said{Actor: table.Storable(opts.Actor), Reason: table.Storable(opts.Reason)}, change)
+		changed, audited, err = d.actOn(ctx, e, &seen.Record, opts.said(), change)
 	}
 	switch {
 	case errors.Is(err, ErrInvalid):

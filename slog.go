@@ -107,8 +107,11 @@ func (t *slogTracer) TraceEvent(ctx context.Context, event Event) {
 			slog.Int64("failed", e.Failed), seconds("duration", e.Duration))
 	case ResetData:
 		msg, done := "tool_call_reset", slog.Bool("freed", e.Freed)
-		if e.Func == "Resolve" {
+		switch e.Func {
+		case "Resolve":
 			msg, done = "tool_call_resolved", slog.Bool("resolved", e.Resolved)
+		case "Erase":
+			msg, done = "tool_dedup_erased", slog.Group("", slog.Int64("records", e.Erased.Records), slog.Int64("effects", e.Erased.Effects))
 		}
 		write(slog.LevelWarn, msg, slog.String("reason", e.Reason), slog.String("actor", e.Actor), done, slog.Bool("audited", e.Audited))
 	case SweptData:

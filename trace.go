@@ -91,7 +91,8 @@ func (m multiTracer) TraceEvent(ctx context.Context, event Event) {
 
 // CallData identifies the call of an event. Events never contain arguments or results.
 type CallData struct {
-	// Func is the called function: "Do", "DoTx", "DoStatement", "DoBatch", "Reset" or "Resolve".
+	// Func is the called function: "Do", "DoTx", "DoStatement", "DoBatch", "Reset", "Resolve" or
+	// "Erase".
 	Func string
 	// Scope and Tool are the names that the caller gave, even if they are invalid.
 	Scope, Tool string
@@ -189,7 +190,8 @@ type BatchData struct {
 	Duration time.Duration
 }
 
-// ResetData is the event of a record that an operator freed or resolved.
+// ResetData is the event of a record that an operator freed or resolved, and of a [Deduper.Erase].
+// For the latter Key and KeyHash are empty, and so is Tool if all tools were erased.
 type ResetData struct {
 	CallData
 	// Reason and Actor are the fields of ResetOptions.
@@ -197,8 +199,10 @@ type ResetData struct {
 	// Freed is true if [Deduper.Reset] freed a record. Resolved is true if [Deduper.Resolve]
 	// recorded a result. Both are false if there was no record.
 	Freed, Resolved bool
-	// Audited is true if tool_dedup_audit has a line of it. It is false if nothing was changed, or
-	// if the table is missing.
+	// Erased counts what [Deduper.Erase] erased.
+	Erased EraseResult
+	// Audited is true if tool_dedup_audit has a line of every change. It is false if nothing was
+	// changed, or if the table is missing.
 	Audited bool
 }
 

@@ -54,7 +54,7 @@ func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call
 	}
 	r := seen.row
 	switch {
-	case seen.rec != nil && !seen.rec.Forgotten() && seen.rec.Fingerprint != c.fingerprint:
+	case seen.rec != nil && !seen.rec.Forgotten() && !seen.rec.Accepts(c.fingerprint):
 		return Operation{}, c.reused(seen.rec.ArgDigests, seen.rec.CreatedAt)
 	case r == nil && seen.rec != nil: // the row was deleted before the record
 		op := none(c.Identity)
@@ -64,7 +64,7 @@ func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call
 		return Operation{}, c.dedupError(dedup.ErrRestartTx, errors.New("a twin was accepted meanwhile"))
 	case seen.ended():
 		return Operation{}, withoutRecord(r)
-	case [32]byte(r.fingerprint) != c.fingerprint:
+	case !r.accepts(c.fingerprint):
 		return Operation{}, c.reused(r.argDigests, r.createdAt)
 	case r.state == Parked:
 		return Operation{}, &ParkedError{r.operation()}

@@ -102,7 +102,7 @@ func (x *Tools) proceed(ctx context.Context, t *definition, c *checkedCall, seen
 		if err != nil { // nothing was sent
 			err = errors.Join(err, x.release(ctx, at, "the process ended before anything was sent"))
 		}
-	case [32]byte(r.fingerprint) != c.fingerprint:
+	case !r.accepts(c.fingerprint):
 		return nil, false, c.reused(r.argDigests, r.createdAt)
 	case r.state == Parked && !due:
 		return nil, false, &ParkedError{r.operation()}

@@ -103,6 +103,12 @@ func (r *row) fields() []any {
 // due reports whether a process may act now.
 func (r *row) due() bool { return r.dueAt != nil && !r.now.Before(*r.dueAt) }
 
+// accepts is [table.Record.Accepts] for the row.
+func (r *row) accepts(fingerprint [32]byte) bool {
+	rec := table.Record{Fingerprint: [32]byte(r.fingerprint)}
+	return rec.Accepts(fingerprint)
+}
+
 func (r *row) in() json.RawMessage {
 	if r.input == nil {
 		return json.RawMessage("null")

@@ -1,5 +1,7 @@
 package external
 
+import "github.com/tooldedup/dedup/internal/table"
+
 // changes sets the statements by which acts change an operation.
 func (s *statements) changes(text func(string) string) {
 	// $5: true for an attempt, false for a look-up. $6: the lease. $7: the attempt follows a
@@ -63,9 +65,9 @@ func (s *statements) changes(text func(string) string) {
 	s.orphaned = text(update("{unchanged} AND e.state <> 'done' AND {recorded}",
 		"state = 'done', ref = NULL, twice = "+withRef("e.twice", "e.ref")+", due_at = NULL, input = NULL, forget_at = {a day after $5}"))
 	// $4: the row's created_at, $5: the ref of an effect that was found. It may be found before
-	// there is an answer.
+	// there is an answer. An erased row has no ref to compare with.
 	s.twice = text(update(`{id} AND e.created_at = $4::timestamptz AND e.ref IS DISTINCT FROM $5::text
-   AND NOT `+hasRef("e.twice", "$5::text"),
+   AND e.fingerprint <> `+table.Erased+` AND NOT `+hasRef("e.twice", "$5::text"),
 		`ref = CASE WHEN e.state = 'done' THEN e.ref ELSE COALESCE(e.ref, $5::text) END,
        twice = CASE WHEN e.state = 'done' THEN `+withRef("e.twice", "$5::text")+` ELSE `+withFurther("$5::text")+` END`))
 	// $5: the lease of the audit.

@@ -41,7 +41,7 @@ COMMENT ON TABLE tool_dedup IS 'Calls of write tools: one record per call, writt
 COMMENT ON COLUMN tool_dedup.scope IS 'Tenant, client or account of the call. Calls of different scopes never share a record.';
 COMMENT ON COLUMN tool_dedup.tool IS 'Stable name of the tool.';
 COMMENT ON COLUMN tool_dedup.key IS 'Names one intent. Every retry has the same key.';
-COMMENT ON COLUMN tool_dedup.fingerprint IS 'SHA-256 of the canonical arguments. A call with the same identity and another fingerprint is refused.';
+COMMENT ON COLUMN tool_dedup.fingerprint IS 'SHA-256 of the canonical arguments. A call with the same identity and another fingerprint is refused. Zero bytes if the record was erased.';
 COMMENT ON COLUMN tool_dedup.arg_digests IS 'A short digest of each top-level argument, to name those that differ. Contains no values.';
 COMMENT ON COLUMN tool_dedup.outcome IS 'done: result is the answer. refused: result is the refusal. broken: the effect ended the transaction itself. claimed: a call in progress; visible only if something outside the library committed it.';
 COMMENT ON COLUMN tool_dedup.result IS 'The JSON text that every call of this identity gets. NULL after it expired.';
@@ -77,11 +77,11 @@ COMMENT ON COLUMN tool_dedup_audit.at IS 'When it happened, by the database''s c
 COMMENT ON COLUMN tool_dedup_audit.id IS 'Distinguishes rows of the same microsecond.';
 COMMENT ON COLUMN tool_dedup_audit.actor IS 'The person who made the change, as given to the program. The role if none was given.';
 COMMENT ON COLUMN tool_dedup_audit.role IS 'The session_user.';
-COMMENT ON COLUMN tool_dedup_audit.action IS 'reset: a record was deleted so that its call can run again. broken: an effect ended its transaction itself. happened: a broken record got its result. happened, never, refuse, cleared: a decision about an operation outside the database.';
+COMMENT ON COLUMN tool_dedup_audit.action IS 'reset: a record was deleted so that its call can run again. broken: an effect ended its transaction itself. happened: a broken record got its result. happened, never, refuse, cleared: a decision about an operation outside the database. erased: a record lost its answer.';
 COMMENT ON COLUMN tool_dedup_audit.scope IS 'Scope, tool and key are the identity of the call.';
 COMMENT ON COLUMN tool_dedup_audit.outcome IS 'The record''s outcome before the change. For an operation outside the database, its state before the change.';
 COMMENT ON COLUMN tool_dedup_audit.created_at IS 'When the record or operation was written. Distinguishes calls that used one key at different times.';
-COMMENT ON COLUMN tool_dedup_audit.reason IS 'The reason the person gave. For a broken record, the error.';
+COMMENT ON COLUMN tool_dedup_audit.reason IS 'The reason the person gave. For a broken record, the error. Empty if it was erased later.';
 
 CREATE INDEX IF NOT EXISTS tool_dedup_audit_identity ON tool_dedup_audit (scope, tool, key, at, id);
 

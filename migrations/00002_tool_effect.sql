@@ -54,7 +54,7 @@ COMMENT ON COLUMN tool_effect.looked IS 'True if a decision relied on a look-up 
 COMMENT ON COLUMN tool_effect.keyless IS 'True if an attempt that may have had an effect carried no provider key. The key then does not prevent a second effect.';
 COMMENT ON COLUMN tool_effect.unmarked IS 'True if an attempt that may have had an effect was made by a tool without Find. A look-up that finds nothing then proves nothing.';
 COMMENT ON COLUMN tool_effect.confirmed IS 'True if the provider reported that an effect with this key exists. Nothing is sent again; look-ups continue.';
-COMMENT ON COLUMN tool_effect.fingerprint IS 'The fingerprint for the record. Stored here because a later release may encode the arguments differently.';
+COMMENT ON COLUMN tool_effect.fingerprint IS 'The fingerprint for the record. Stored here because a later release may encode the arguments differently. Zero bytes if the row was erased.';
 COMMENT ON COLUMN tool_effect.arg_digests IS 'The arg_digests for the record.';
 COMMENT ON COLUMN tool_effect.input IS 'The tool''s input as JSON. NULL when no attempt or look-up needs it any more.';
 COMMENT ON COLUMN tool_effect.ref IS 'The provider''s id of the effect.';

@@ -135,6 +135,15 @@ func (r *Record) Forgotten() bool { return !r.SeenAt.Before(r.ForgetAt) }
 // Expired reports whether the result may no longer be replayed.
 func (r *Record) Expired() bool { return r.Tombstone || !r.SeenAt.Before(r.ExpiresAt) }
 
+// Erased reports whether an Erasure removed the answer and the fingerprint.
+func (r *Record) Erased() bool { return r.Fingerprint == [sha256.Size]byte{} }
+
+// Accepts reports whether a call with this fingerprint may get the answer. An erased record accepts
+// all: the answer is that there is none.
+func (r *Record) Accepts(fingerprint [sha256.Size]byte) bool {
+	return r.Fingerprint == fingerprint || r.Erased()
+}
+
 // IsBroken reports whether the effect ended its own transaction. A visible claim was committed by
 // its own effect.
 func (r *Record) IsBroken() bool { return r.Outcome == Broken || r.Outcome == claimed }

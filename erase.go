@@ -1,0 +1,154 @@
+package dedup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
+)
+
+// EraseResult counts the work of a [Deduper.Erase].
+type EraseResult struct {
+	// Records counts the records that lost their answer. Effects counts the effects outside of the
+	// database that lost what is stored of them.
+	Records, Effects int64
+	// Unaudited counts the records without a line in the audit, because the table tool_dedup_audit
+	// is missing.
+	Unaudited int64
+}
+
+// UnresolvedError is the error of a [Deduper.Erase] that found effects outside of the database
+// without an answer. Nothing was erased.
+type UnresolvedError struct {
+	// Parked counts the effects that need an operator, because they may have happened, or happened
+	// twice. `dedup parked` lists them, and `dedup resolve` decides them.
+	Parked int64
+	// Open counts the others, which run or wait for another attempt. `dedup parked --open` lists
+	// them. They end by themselves, or by `dedup resolve`.
+	Open int64
+}
+
+// Error implements error.
+func (e *UnresolvedError) Error() string {
+	return fmt.Sprintf("dedup: nothing was erased, because effects outside of the database have no answer: %d parked, %d open; resolve them first (see `dedup parked`, `dedup parked --open` and `dedup resolve`)",
+		e.Parked, e.Open)
+}
+
+// Erase erases the answers of a scope, or of one tool in it if tool is not empty, as for a tenant
+// that leaves. Their identities stay until they are forgotten: a late retry gets [ErrExpired],
+// whatever its arguments, and runs nothing. A broken record stays [ErrBroken].
+//
+// Erase takes the records and effects that were written before it began, by the database's clock:
+//
+//   - A record loses its result, the digests of its arguments and its fingerprint.
+//   - An effect outside of the database loses these, its input, the provider's id and its note. A
+//     look-up at the provider that is still due is not made.
+//   - Earlier lines of the audit lose their reason. The reason may quote an error.
+//
+// Scope, tool, key and times remain. Hash a key that is personal data. A call that ends after Erase
+// began leaves its record: stop the scope's calls before, or call Erase again. What is erased stays
+// so, and an Erase that failed continues where it ended.
+//
+// The work is done in transactions of 1,000 rows, with pauses between them, so that calls go on
+// meanwhile. A statement that begins after Erase returned cannot read an erased answer. A
+// transaction at REPEATABLE READ that began before can. Postgres overwrites the erased bytes after
+// a vacuum, in its own time; backups and standbys have their own copies.
+//
+// The statement that erases a record adds a line to the table tool_dedup_audit. If the table is
+// missing, records are erased without a line, which the result counts. Erase needs UPDATE on the
+// column reason of that table, unless there are no earlier lines.
+//
+// If an effect outside of the database has no answer yet, nothing is erased: the error is an
+// [*UnresolvedError]. Other errors are ErrInvalid, ErrSchema and errors of the database. The result
+// then counts what was erased before. After a lost answer to COMMIT it may count too little.
+func (d *Deduper) Erase(ctx context.Context, scope, tool string, opts ResetOptions) (result EraseResult, err error) {
+	if err := d.mayErase(ctx, scope, tool, opts); err != nil {
+		return result, err
+	}
+	result, err = d.erase(ctx, scope, tool, opts.said())
+	if err == nil || result != (EraseResult{}) {
+		id := table.Identity{Scope: scope, Tool: tool}
+		d.traceReset(ctx, ResetData{CallData: CallData{Func: "Erase"}, Erased: result, Audited: result.Records > result.Unaudited}, id, opts)
+	}
+	if _, unresolved := err.(*UnresolvedError); unresolved || err == nil {
+		return result, err
+	}
+	if wire.SQLState(err) == wire.CodeInsufficientPrivilege { // the message names the table
+		return result, fmt.Errorf("dedup: erasing: %w; the role needs SELECT and UPDATE on tool_dedup and tool_effect, and SELECT, INSERT and UPDATE (reason) on tool_dedup_audit", cleaned(err))
+	}
+	return result, fmt.Errorf("dedup: erasing: %w", d.withHint(err))
+}
+
+// mayErase checks an operator's input.
+func (d *Deduper) mayErase(ctx context.Context, scope, tool string, opts ResetOptions) error {
+	if err := d.usable(ctx); err != nil {
+		return err
+	}
+	err := validateName("Scope", scope)
+	if err == nil && tool != "" {
+		err = validateName("Tool", tool)
+	}
+	if err == nil {
+		err = opts.check()
+	}
+	if err == nil && !opts.CreatedAt.IsZero() {
+		err = invalid("CreatedAt", "must be zero: Erase takes all records of the scope")
+	}
+	if err != nil {
+		return annotate(table.Identity{Scope: scope, Tool: tool}, err)
+	}
+	return nil
+}
+
+// erase erases batch by batch. It rests between two batches, as a sweep does.
+func (d *Deduper) erase(ctx context.Context, scope, tool string, by table.Said) (total EraseResult, err error) {
+	var e *table.Erasure
+	err = d.retryBatch(ctx, func(conn *pgx.Conn) (err error) {
+		if e, err = d.table().NewErasure(ctx, conn, scope, tool, by); err != nil {
+			return err
+		}
+		parked, open, err := e.Unresolved(ctx, conn)
+		if err == nil && parked+open > 0 {
+			err = &UnresolvedError{Parked: parked, Open: open}
+		}
+		return err
+	})
+	for more := err == nil; more; {
+		began := time.Now()
+		var n table.ErasedRows
+		err = d.retryBatch(ctx, func(conn *pgx.Conn) (err error) {
+			n, more, err = e.Next(ctx, conn, d.opts.CommitTimeout)
+			return err
+		})
+		if err != nil {
+			return total, err
+		}
+		total.Records += n.Records
+		total.Effects += n.Effects
+		total.Unaudited += n.Unaudited
+		if more {
+			if err := sleep(ctx, time.Duration(defaultSweepRest*float64(time.Since(began)))); err != nil {
+				return total, err
+			}
+		}
+	}
+	return total, err
+}
+
+// retryBatch runs a batch on a connection of the pool. It retries transient faults and lost
+// connections within Options.Retry, because erasing twice changes nothing.
+func (d *Deduper) retryBatch(ctx context.Context, batch func(conn *pgx.Conn) error) error {
+	for faults := 1; ; faults++ {
+		err := d.onConn(ctx, func(on *wire.Conn) error { return batch(on.Conn()) })
+		if err == nil || ctx.Err() != nil || !wire.IsTransient(err) && !wire.IsConnLost(err) || faults >= d.opts.Retry.MaxAttempts {
+			return err
+		}
+		if ended := sleep(ctx, d.opts.Retry.pause(faults)); ended != nil {
+			return fmt.Errorf("%w: %w", ended, err)
+		}
+	}
+}
