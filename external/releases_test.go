@@ -165,10 +165,16 @@ func TestReleaseKeepsAResult(t *testing.T) {
 		Perform: func(context.Context, external.Attempt, in) (charged, error) { return charged{"ch_1"}, nil },
 	})
 	require.NoError(t, err)
-	next.untilDue(next.lookup("k"))
-	op, _ := next.tools.Advance(f.ctx, "acme", "charge", "k")
-	require.Equal(t, external.Parked, op.State)
-	require.Equal(t, "happened", op.Verdict)
+	op := next.lookup("k")
+	for range 5 { // more than the look-ups of a parked operation
+		next.untilDue(op)
+		op, err = next.tools.Advance(f.ctx, "acme", "charge", "k")
+		require.NoError(t, err)
+		require.Equal(t, external.Parked, op.State)
+		require.Equal(t, "happened", op.Verdict)
+		require.Contains(t, op.Note, "the ledger is closed")
+		require.Less(t, op.Due.Sub(op.Now), 3*lease, "nothing was recorded, so the pause stays")
+	}
 	closed = false
 	f.until("k", external.Done)
 	require.Equal(t, []string{"finish ch_1"}, f.ledger(1))

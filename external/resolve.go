@@ -218,11 +218,13 @@ func (x *Tools) carryOut(ctx context.Context, a *act, at *attempt) {
 	said := verdict{value(at.row.verdict), value(at.row.verdictValue)}
 	if said.name == verdictHappened {
 		out, err := at.t.checkVerdict(json.RawMessage(said.value))
-		if err != nil { // no call could decode the result
-			if !strings.HasPrefix(value(at.row.note), unrecorded) {
-				said = verdict{} // an operator can decide again; an attempt's result is kept for its own release
-			}
-			a.err = x.parkUnrecorded(ctx, at, "", said, err)
+		kept := strings.HasPrefix(value(at.row.note), unrecorded)
+		switch {
+		case err != nil && kept: // for the release of its attempt; nothing was recorded, so tries stays
+			a.err = x.change(ctx, at, x.sql.postpone, x.parkedPause(at.row.tries), "", false)
+			return
+		case err != nil: // no call could decode the result, so an operator can decide again
+			a.err = x.parkUnrecorded(ctx, at, "", verdict{}, err)
 			return
 		}
 		at.verdictFence = &at.row.fence

@@ -66,6 +66,11 @@ func (t *trial) settle(ctx context.Context) error {
 	w := t.hire(workers, true)
 	defer w.seat.Kill()
 	p, err := w.seat.Server()
+	if err == nil && t.arm.Releases { // only the earlier release can read its results
+		earlier := t.hire(0, true)
+		defer earlier.seat.Kill()
+		_, err = earlier.seat.Server()
+	}
 	if err == nil {
 		err = t.drain(ctx)
 	}

@@ -44,6 +44,8 @@ type kept struct {
 	since time.Time
 	id    string
 	of    operation // the operation that it was rejected for
+	// forgotten is set when the provider forgets the key for attempts that are claimed later.
+	forgotten time.Time
 }
 
 // refusal is the id of a kept refusal.
@@ -65,8 +67,8 @@ const (
 	// claimedHeader has the time at which the attempt was claimed. An honest provider loses a
 	// request that would take effect too long after it.
 	claimedHeader = "Claimed"
-	// markerHeader marks the effects that the later release finds. existsHeader marks a look-up of
-	// a worker whose row has a rejected key.
+	// markerHeader marks the effects that the later release finds. existsHeader marks a look-up
+	// after the row has stored that the key was rejected.
 	markerHeader, existsHeader = "Marker", "Exists"
 	// cut is the status of an answer that is never sent.
 	cut = -1
@@ -127,6 +129,9 @@ func (p *provider) act(of operation, key string, marked bool, f fault, claimed t
 	if bound > 0 && left < 0 {
 		p.fault(tooLate)
 		return cut, ""
+	}
+	if k := p.keys[key]; k != nil && !k.forgotten.IsZero() && claimed.After(k.forgotten) {
+		delete(p.keys, key)
 	}
 	k := p.key(key, now)
 	switch refuses := f == chanceRefusal || refuses(of); {
@@ -190,8 +195,12 @@ func (p *provider) enter(of operation, marked bool, now time.Time, left time.Dur
 func (p *provider) find(of operation, exists bool) (status int, found []Charged) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if exists { // no request follows: the key need not be kept
-		maps.DeleteFunc(p.keys, func(_ string, k *kept) bool { return k.of == of })
+	if exists { // no attempt follows, but a halted one may still send its request
+		for _, k := range p.keys {
+			if k.of == of && k.forgotten.IsZero() {
+				k.forgotten = time.Now()
+			}
+		}
 	}
 	if f := p.drawFault(); f.without {
 		p.fault(notFound)

@@ -88,7 +88,7 @@ func (b *bundle) id(t *testing.T, key string, op int) string {
 
 func (b *bundle) find(t *testing.T, op int) (found []Charged) {
 	t.Helper()
-	require.NoError(t, b.caller.ask(t.Context(), http.MethodGet, charged(op), "", time.Time{}, &found))
+	require.NoError(t, b.caller.find(t.Context(), charged(op), &found))
 	return found
 }
 
@@ -113,6 +113,27 @@ func TestProviderForgetsKeys(t *testing.T) {
 	require.Len(t, b.effects(1), 1)
 	b.change("k", -time.Hour)
 	b.id(t, "k", 1)
+	require.Len(t, b.effects(1), 2)
+}
+
+// TestProviderForgetsRejectedKeys learns that the row has a rejection. An attempt that was claimed
+// before may still send its request.
+func TestProviderForgetsRejectedKeys(t *testing.T) {
+	t.Parallel()
+	b := setup(t, arm{Rejects: true})
+	b.id(t, "k", 1)
+	claimed := time.Now()
+	again := func(claimed time.Time) error {
+		_, err := b.caller.charge(t.Context(), charged(1), "k", claimed)
+		return err
+	}
+	require.ErrorIs(t, again(claimed), external.ErrExists)
+	_, _ = b.provider.find(charged(1), false)
+	require.ErrorIs(t, again(time.Now()), external.ErrExists)
+	_, _ = b.provider.find(charged(1), true)
+	require.ErrorIs(t, again(claimed), external.ErrExists)
+	require.Len(t, b.effects(1), 1)
+	require.NoError(t, again(time.Now()))
 	require.Len(t, b.effects(1), 2)
 }
 

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"strconv"
 	"time"
 
 	"github.com/tooldedup/dedup"
@@ -19,8 +18,9 @@ import (
 const (
 	// kills and halts are the odds of a kill and of a halt at a step.
 	kills, halts = 0.001, 0.0005
-	// sendingShare multiplies the odds of a halt between check and send.
-	sendingShare = 4
+	// sendingShare multiplies the odds of a halt between check and send, and earlierShare those of
+	// a kill of the earlier release: its operations are under way only after a kill.
+	sendingShare, earlierShare = 4, 8
 	// shortestHalt and longestHalt bound a halt, in leases.
 	shortestHalt, longestHalt = 0.3, 3
 )
@@ -35,13 +35,8 @@ func (c *caller) TraceEvent(_ context.Context, event dedup.Event) {
 	if !ok {
 		return
 	}
-	switch e.Kind {
-	case external.EventClaimed:
+	if e.Kind == external.EventClaimed {
 		c.claimed.Store(e.Tool+" "+e.Key, time.Now())
-	case external.EventFenced: // the provider's answer to this process is not in the row
-		if op, err := strconv.Atoi(e.Key); err == nil {
-			c.exists.Delete(operation{e.Tool, op})
-		}
 	}
 	c.at(e.Kind)
 }
@@ -60,18 +55,21 @@ func (c *caller) at(step external.EventKind) {
 	if c.Calm {
 		return
 	}
-	halt := halts
+	kill, halt := kills, halts
+	if c.earlier() {
+		kill *= earlierShare
+	}
 	if step == external.EventSending {
 		halt *= sendingShare
 	}
 	switch drawn := rand.Float64(); {
-	case drawn < kills:
+	case drawn < kill:
 		c.tell("SIGKILL at " + string(step))
 		if self, err := os.FindProcess(os.Getpid()); err == nil {
 			_ = self.Kill()
 		}
 		select {}
-	case drawn < kills+halt:
+	case drawn < kill+halt:
 		c.tell("SIGSTOP at " + string(step))
 		pause := leases(shortestHalt + rand.Float64()*(longestHalt-shortestHalt))
 		halting := exec.Command("sh", "-c", `kill -STOP "$0" && sleep "$1"; kill -CONT "$0"`, fmt.Sprint(os.Getpid()), fmt.Sprint(pause.Seconds()))

@@ -43,7 +43,7 @@ func (c *caller) tool(name string) external.Tool[Charge, Charged] {
 	}
 	if c.Arm.Find && !c.earlier() {
 		t.Find = func(ctx context.Context, _ external.Attempt, in Charge) (found []Charged, err error) {
-			err = c.ask(ctx, http.MethodGet, operation{name, in.Op}, "", time.Time{}, &found)
+			err = c.find(ctx, operation{name, in.Op}, &found)
 			return found, err
 		}
 	}
@@ -67,7 +67,7 @@ func earlierTool(t external.Tool[Charge, Charged]) external.Tool[Charge, earlier
 }
 
 // earlier reports whether this process runs the earlier release.
-func (c *caller) earlier() bool { return c.Arm.Releases && c.Number == 0 && !c.Calm }
+func (c *caller) earlier() bool { return c.Arm.Releases && c.Number == 0 }
 
 // write notes an effect or a refusal, and adds to a row that another transaction may hold locked.
 func (c *caller) write(ctx context.Context, tx pgx.Tx, tool, kind string, op int, ref string) error {
@@ -100,14 +100,10 @@ func (c *caller) perform(ctx context.Context, of operation, at external.Attempt)
 	if c.Arm.Control == statusRefuses && err != nil && !errors.As(err, new(*url.Error)) {
 		err = dedup.Final(err)
 	}
-	if errors.Is(err, external.ErrExists) {
-		c.exists.Store(of, true)
-	}
 	return out, err
 }
 
-// ask asks the provider for an effect by POST, or looks it up by GET.
-func (c *caller) ask(ctx context.Context, method string, of operation, key string, claimed time.Time, into any) error {
+func (c *caller) charge(ctx context.Context, of operation, key string, claimed time.Time) (out Charged, err error) {
 	header := http.Header{claimedHeader: {strconv.FormatInt(claimed.UnixNano(), 10)}}
 	if key != "" {
 		header.Set(keyHeader, key)
@@ -115,15 +111,28 @@ func (c *caller) ask(ctx context.Context, method string, of operation, key strin
 	if !c.earlier() {
 		header.Set(markerHeader, "later release")
 	}
-	if _, exists := c.exists.LoadAndDelete(of); exists && method == http.MethodGet {
-		header.Set(existsHeader, "the row has it")
-	}
-	return fetch(ctx, c.web, method, fmt.Sprintf("%s/charges?tool=%s&op=%d", c.Provider, of.Tool, of.Op), header, into)
+	err = fetch(ctx, c.web, http.MethodPost, c.charges(of), header, &out)
+	return out, err
 }
 
-func (c *caller) charge(ctx context.Context, of operation, key string, claimed time.Time) (out Charged, err error) {
-	err = c.ask(ctx, http.MethodPost, of, key, claimed, &out)
-	return out, err
+// find looks an effect up. It tells a provider that rejects used keys when the row has the
+// rejection.
+func (c *caller) find(ctx context.Context, of operation, found *[]Charged) error {
+	header := http.Header{}
+	if c.Arm.Rejects {
+		var stored bool
+		if err := c.client.Pool.QueryRow(ctx, rejectionStored, of.Tool, of.Op).Scan(&stored); err != nil {
+			return err
+		}
+		if stored {
+			header.Set(existsHeader, "the row has it")
+		}
+	}
+	return fetch(ctx, c.web, http.MethodGet, c.charges(of), header, found)
+}
+
+func (c *caller) charges(of operation) string {
+	return fmt.Sprintf("%s/charges?tool=%s&op=%d", c.Provider, of.Tool, of.Op)
 }
 
 var errDeclined = errors.New("declined")
@@ -227,16 +236,24 @@ CREATE TABLE IF NOT EXISTS leased (op int PRIMARY KEY, until timestamptz NOT NUL
 // accounts is the number of rows of balance.
 const accounts = 8
 
-// forgetting removes from a row the state of its attempts.
+// forgetting removes from a row the state of its attempts, and notes a rejection elsewhere.
 const forgetting = `
 CREATE OR REPLACE FUNCTION forgets() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF NEW.confirmed THEN
+        INSERT INTO public.local VALUES (NEW.tool, 'rejected', NEW.key::int, '');
+    END IF;
     NEW.keyless = false;
     NEW.unmarked = false;
     NEW.confirmed = false;
     RETURN NEW;
 END $$;
 CREATE OR REPLACE TRIGGER forgets BEFORE INSERT OR UPDATE ON tool_effect FOR EACH ROW EXECUTE FUNCTION forgets();`
+
+// rejectionStored reads whether a row has the rejection of its key, or had it before it was removed.
+const rejectionStored = `
+SELECT EXISTS (SELECT FROM public.tool_effect WHERE tool = $1 AND key = $2::int::text AND confirmed)
+    OR EXISTS (SELECT FROM public.local WHERE tool = $1 AND kind = 'rejected' AND op = $2::int)`
 
 const finished, declined = "finish", "refused"
 

@@ -59,7 +59,6 @@ type caller struct {
 	tools   *external.Tools
 	handles map[string]*external.Handle[Charge, Charged] // by tool
 	claimed sync.Map                                     // times by tool and key, of the last attempt
-	exists  sync.Map                                     // operations whose attempt learnt of an effect, until the next look-up
 }
 
 func (c *caller) open(ctx context.Context, t task) (_ http.Handler, done func() error, err error) {
