@@ -81,7 +81,7 @@ func (g *guard) run(ctx context.Context, scope, key string, compared json.RawMes
 		}
 		return replay(text, nil)
 	}
-	result, err := dedup.Do(ctx, g.d, dedup.Call{
+	result, err := door.DoHandler(ctx, g.d, dedup.Call{
 		Scope: scope, Tool: g.info.RecordedAs, Key: key, Args: compared,
 		Retention: g.policy.Retention, MaxWait: g.policy.MaxWait,
 	}, effect)

@@ -25,7 +25,8 @@ import (
 // A call of a tool that writes runs the tool's handler inside [dedup.Do]. The handler writes
 // through the transaction that [Tx] returns; other writes are not protected. The result is recorded
 // in that transaction, and a repeat gets it. Like every effect, a handler may run more than once
-// for one call; all runs but one are rolled back.
+// for one call; all runs but one are rolled back. A handler that answers with an error because a
+// statement failed runs again if the fault may pass, such as a deadlock; see [dedup.IsTransient].
 //
 // A result that is an error (isError), or that asks the client for more input, rolls back and is
 // not recorded. An error of the handler does too, unless [dedup.Final] wraps it: then it is
