@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/mcpdedup"
 	"github.com/tooldedup/dedup/tool"
@@ -35,7 +36,8 @@ func TestFaultsAreHidden(t *testing.T) {
 	require.Equal(t, "failed", code(res))
 	require.NotContains(t, asJSON(t, res), "canary")
 	require.Len(t, told, 1)
-	require.ErrorContains(t, told[0].Err, "read-only transaction")
+	require.ErrorIs(t, told[0].Err, dedup.ErrInvalid)
+	require.ErrorContains(t, told[0].Err, "registered as ReadOnly")
 
 	opts.Explain = func(_ context.Context, err error) (string, bool) { return "No such order.", true }
 	res = call(t, connect(t, d.server(t, opts)), "find", args{"guest": "broken"})

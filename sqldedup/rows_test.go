@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,7 +72,7 @@ func TestTypes(t *testing.T) {
 				require.NoError(t, err)
 				want := reading(t.Context(), theirs, expression)
 				require.NoError(t, theirs.Rollback())
-				require.NotContains(t, want, "syntax error")
+				require.NotContains(t, strings.Join(want, "\n"), "SQLSTATE 42601")
 
 				_, err = dedup.Do(t.Context(), d, call(expression), sqldedup.Effect(func(ctx context.Context, tx *sql.Tx) (int, error) {
 					require.Equal(t, want, reading(ctx, tx, expression), expression)

@@ -17,12 +17,12 @@ func roleScenarios() []scenario {
 		{
 			name: "SchemaUsageMissing", asRole: true, sql: `REVOKE USAGE ON SCHEMA public FROM PUBLIC`,
 			errors: []string{"schema_usage_missing"}, unknown: []string{"sweep"},
-			evidence: "permission denied for schema public",
+			evidence: "(SQLSTATE 42501)",
 		},
 		{
 			name: "MayNotRead", asRole: true, sql: `REVOKE SELECT ON tool_dedup FROM %role%`,
 			errors: []string{"privileges_missing"}, unknown: []string{"sweep"},
-			evidence: "permission denied for table tool_dedup",
+			evidence: "(SQLSTATE 42501)",
 		},
 		{
 			name: "MayNotSend", asRole: true, sql: `REVOKE INSERT ON tool_effect FROM %role%`,
