@@ -64,7 +64,7 @@ var arms = []arm{
 	{Name: "look-up-jobs", Find: true, Settles: settles, Jobs: true},
 	{Name: "keys-kept-500", KeyKept: forever, KeepsRefusals: true, Keeps500: true},
 	{Name: "releases", KeyKept: forever, Find: true, Settles: settles, Releases: true},
-	{Name: "keys-rejected", KeyKept: forever, Find: true, Late: veryLate, Rejects: true},
+	{Name: "keys-rejected", KeyKept: forever, Find: true, KeepsRefusals: true, Late: veryLate, Rejects: true},
 	{Name: "locked-rows", KeyKept: forever, KeepsRefusals: true, Locks: true},
 	{Name: "saga", KeyKept: forever, Settles: settles, Saga: true},
 	{Name: "control-lease", Control: leaseThenAgain},
@@ -76,7 +76,7 @@ var arms = []arm{
 	{Name: "control-answered-after", KeyKept: forever, KeepsRefusals: true, After: true, Control: statusRefuses},
 	{Name: "control-jobs", Find: true, Settles: early, Late: veryLate, Jobs: true, Control: settlesEarly},
 	{Name: "control-releases", KeyKept: forever, Find: true, Settles: settles, Releases: true, Control: forgetsAttempts},
-	{Name: "control-keys-rejected", KeyKept: forever, Find: true, Late: veryLate, Rejects: true, Control: forgetsAttempts},
+	{Name: "control-keys-rejected", KeyKept: forever, Find: true, KeepsRefusals: true, Late: veryLate, Rejects: true, Control: forgetsAttempts},
 	{Name: "control-locked-rows", KeyKept: forever, KeepsRefusals: true, Locks: true, Control: writesBeside},
 	{Name: "control-kept-500", KeyKept: forever, KeepsRefusals: true, Keeps500: true, Control: statusRefuses},
 }
