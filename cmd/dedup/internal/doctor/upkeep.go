@@ -14,7 +14,8 @@ SELECT EXISTS (
     SELECT
       FROM pg_catalog.pg_class c
       JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-     WHERE n.nspname = @schema::text AND c.relname = 'tool_effect' AND pg_catalog.has_table_privilege(c.oid, 'SELECT'))`
+     WHERE n.nspname = @schema::text AND c.relname = 'tool_effect'
+       AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_table_privilege(c.oid, 'SELECT'))`
 
 // upkeepChecks report overdue work: records to sweep, operations outside the database to advance,
 // and operations to delete. `dedup attention` lists the work for a person.
