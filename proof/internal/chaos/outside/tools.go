@@ -73,7 +73,7 @@ func (c *caller) earlier() bool { return c.Arm.Releases && c.Number == 0 }
 func (c *caller) write(ctx context.Context, tx pgx.Tx, tool, kind string, op int, ref string) error {
 	exec := tx.Exec
 	if c.Arm.Control == writesBeside {
-		exec = c.client.Pool.Exec
+		exec = c.beside.Exec
 	}
 	if _, err := exec(ctx, insertLocal, tool, kind, op, ref); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/tooldedup/dedup"
@@ -55,7 +56,8 @@ func Worker() *cobra.Command { return lab.WorkerCommand(workerName, new(caller).
 type caller struct {
 	task
 	client  *lab.Client
-	web     *http.Client // to the provider
+	beside  *pgxpool.Pool // of the control writesBeside: Finish must not wait for a connection
+	web     *http.Client  // to the provider
 	tools   *external.Tools
 	handles map[string]*external.Handle[Charge, Charged] // by tool
 	claimed sync.Map                                     // times by tool and key, of the last attempt
@@ -67,6 +69,11 @@ func (c *caller) open(ctx context.Context, t task) (_ http.Handler, done func() 
 	c.client, err = lab.OpenClient(ctx, t.URL, conns, pgx.QueryExecModeCacheStatement, &dedup.Options{Tracer: c})
 	if err != nil {
 		return nil, nil, err
+	}
+	if t.Arm.Control == writesBeside {
+		if c.beside, err = lab.OpenPool(ctx, t.URL, conns, pgx.QueryExecModeCacheStatement); err != nil {
+			return nil, nil, err
+		}
 	}
 	if c.tools, err = external.New(c.client.D, &external.Options{Lease: lease}); err != nil {
 		return nil, nil, err
@@ -89,6 +96,9 @@ func (c *caller) open(ctx context.Context, t task) (_ http.Handler, done func() 
 		recovery.Wait()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lab.Patience)
 		defer cancel()
+		if c.beside != nil {
+			defer c.beside.Close()
+		}
 		return errors.Join(c.tools.Close(ctx), c.client.Close())
 	}, nil
 }
