@@ -100,6 +100,14 @@ func TestPages(t *testing.T) {
 		require.Contains(t, b.page(t, "keeper", callPage("acme", "refund", "order-10")), "in flight")
 		require.Contains(t, b.page(t, "keeper", "audit"), "order-8")
 		require.Contains(t, b.page(t, "keeper", callPage("acme", "refund", "<i>&\"")), "&lt;i&gt;")
+
+		_, err := b.d.Erase(t.Context(), "acme", "refund", dedup.ResetOptions{Reason: "contract ended", Actor: "ada"})
+		require.NoError(t, err)
+		for _, page := range []string{"audit", pages[7]} {
+			text := b.page(t, "keeper", page)
+			require.Regexp(t, "(?s)erased.*ada.*contract ended", text)
+			require.NotContains(t, text, "hunter2")
+		}
 	})
 }
 

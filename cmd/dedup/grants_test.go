@@ -123,6 +123,7 @@ func TestGrants(t *testing.T) {
 		{"migrate", "check"}, {"show", "acme", "note", "tx"}, {"list"}, {"list", "--scope", "acme", "--tool", "note", "--since", "1h"},
 		{"attention"}, {"audit"}, {"stats"}, {"parked"}, {"parked", "--open"},
 		{"show", "acme", "note", "--key-hash", dedup.KeyHash("tx")}, {"reset", "acme", "note", "tx", "--reason", "why"},
+		{"export", "--scope", "acme"}, {"erase", "--scope", "acme", "--tool", "note", "--reason", "why", "--yes"},
 	} {
 		cmd, out, errOut := program(t, append(args, "--database-url", i.db.URL)...)
 		require.NoError(t, cmd.Run(), "%v: %s%s", args, out, errOut)

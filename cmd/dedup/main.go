@@ -1,5 +1,5 @@
-// Command dedup creates and checks the schema of github.com/tooldedup/dedup, shows and frees
-// records, lists what needs attention, resolves effects outside of the database that are
+// Command dedup creates and checks the schema of github.com/tooldedup/dedup, shows, frees, exports
+// and erases records, lists what needs attention, resolves effects outside of the database that are
 // parked, and serves the console. See `dedup --help`.
 package main
 
@@ -29,6 +29,8 @@ func main() {
 		calls.Show(),
 		calls.Key(),
 		calls.Reset(),
+		calls.Erase(),
+		calls.Export(),
 		calls.Audit(),
 		calls.Stats(),
 		console.Command(),

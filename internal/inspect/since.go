@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // sampled is how many records of a tool are read to find its retentions.
@@ -25,8 +27,12 @@ func (db *Database) since(ctx context.Context, f *Filter, after string, limit in
 		from, to := sample[0].Now.Add(-f.Since), cmp.Or(at.At, sample[0].Now)
 		var windows []dueWindow
 		for _, s := range sample {
-			retentions = append(retentions, s.Result)
-			for _, w := range []dueWindow{{s.Result, "IS NOT NULL"}, {s.Forgotten, "IS NULL"}} {
+			all := []dueWindow{{s.Forgotten, "IS NULL"}}
+			if s.Result != nil {
+				retentions = append(retentions, *s.Result)
+				all = append(all, dueWindow{*s.Result, "IS NOT NULL"})
+			}
+			for _, w := range all {
 				if !slices.Contains(windows, w) {
 					windows = append(windows, w)
 				}
@@ -55,17 +61,18 @@ func (db *Database) since(ctx context.Context, f *Filter, after string, limit in
 }
 
 // retention is the time from a record's creation until its result expires, and until it is
-// forgotten.
+// forgotten. Result is nil for an erased record, which expired when it was erased.
 type retention struct {
-	Result, Forgotten time.Duration
-	Now               time.Time
+	Result    *time.Duration
+	Forgotten time.Duration
+	Now       time.Time
 }
 
 // sample selects the retentions of some of a tool's records.
 func (f *Filter) sample() query {
-	return query{fmt.Sprintf(`SELECT expires_at - created_at, forget_at - created_at, clock_timestamp() FROM {dedup}
+	return query{fmt.Sprintf(`SELECT CASE WHEN fingerprint <> %s THEN expires_at - created_at END, forget_at - created_at, clock_timestamp() FROM {dedup}
  WHERE `+ofTool+`
- ORDER BY key DESC LIMIT %d`, sampled), f.args()}
+ ORDER BY key DESC LIMIT %d`, table.Erased, sampled), f.args()}
 }
 
 // dueWindow has the records of one retention, with or without their result.

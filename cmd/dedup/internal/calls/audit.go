@@ -10,9 +10,9 @@ import (
 	"github.com/tooldedup/dedup/internal/inspect"
 )
 
-const auditLong = `List manual changes to calls, and broken records, latest first: resets, verdicts on effects
-outside the database, and effects that ended their own transaction. Each entry has the actor,
-the database role and the reason. --key requires --tool, and --tool requires --scope.`
+const auditLong = `List manual changes to calls, and broken records, latest first: resets, erased answers, verdicts on
+effects outside the database, and effects that ended their own transaction. Each entry has the
+actor, the database role and the reason. --key requires --tool, and --tool requires --scope.`
 
 // Audit returns the command `dedup audit`.
 func Audit() *cobra.Command {
@@ -20,7 +20,7 @@ func Audit() *cobra.Command {
 	var f inspect.Filter
 	cmd := q.Command(&cobra.Command{
 		Use:   "audit",
-		Short: "List resets and verdicts, with their actor and reason",
+		Short: "List resets, verdicts and erased answers, with their actor and reason",
 		Long:  auditLong,
 		Example: `  dedup audit --limit 20
   dedup audit --scope acme --tool refund --key order-7 --json`,

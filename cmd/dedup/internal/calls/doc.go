@@ -1,4 +1,4 @@
-// Package calls has the commands about calls. They read and reset records, list entries that need
+// Package calls has the commands about calls. They read, reset and erase records, list entries that need
 // attention, print counts, show and resolve effects outside the database, and derive keys.
 //
 // The data comes from package inspect. The fields for --json are stable: later versions may add

@@ -82,6 +82,8 @@ func TestMisused(t *testing.T) {
 		{"parked", "now"}, {"parked", "--fast"}, {"parked", "--limit", "0"}, {"parked", "--limit", "1001"}, {"parked", "--limit", "many"},
 		{"parked", "--timeout", "0s"}, {"parked", "--schema", ""}, {"parked", "--database-url", "postgres://user:s3cret@localhost:port/db"},
 		{"parked", "--older-than", "1h"}, {"parked", "--open", "--older-than", "-1h"},
+		{"erase", "--reason", "r"}, {"erase", "--scope", "acme", "--yes"}, {"erase", "acme", "--reason", "r"}, {"erase", "--scope", "a\nb", "--reason", "r", "--yes", "--timeout", "0s"},
+		{"export"}, {"export", "--tool", "refund"}, {"export", "--scope", "acme", "--timeout", "0s"},
 		{"reset"}, reset, with(reset, "--reason", ""), with(reset, "--reason", "r", "--created-at", "yesterday"),
 		{"resolve"}, {"resolve", "acme", "pay"}, with(resolve, "more", "--never"), {"resolve", "acme", "pay", "k", "--never"},
 		{"resolve", "acme", "pay", "k", "--never", "--reason", ""}, resolve, with(resolve, "--never", "--refuse"),
@@ -134,6 +136,8 @@ func TestUnreadable(t *testing.T) {
 	}{
 		{[]string{"attention"}, "the sweep: "},
 		{[]string{"audit"}, migrate},
+		{[]string{"erase", "--scope", "acme", "--reason", "r"}, migrate},
+		{[]string{"export", "--scope", "acme"}, migrate},
 		{[]string{"list"}, migrate},
 		{[]string{"list", "--scope", "acme", "--tool", "refund"}, migrate},
 		{[]string{"parked"}, migrate},

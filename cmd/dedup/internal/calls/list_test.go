@@ -137,6 +137,14 @@ func TestListSince(t *testing.T) {
 		keys = append(keys, r.Key)
 	}
 	require.Equal(t, []string{"k1", "k2", "k3", "k4", "k5"}, keys)
+
+	// Erased records expired when they were erased, which is not a retention of the tool.
+	b.exec(t, `UPDATE tool_dedup SET fingerprint = sha256(''), created_at = created_at - interval '1 minute' WHERE tool = 'mixed'`)
+	_, err := b.d.Erase(t.Context(), "acme", "mixed", dedup.ResetOptions{Reason: "contract ended"})
+	require.NoError(t, err)
+	got = b.dedup(t, "list", "--scope", "acme", "--tool", "mixed", "--since", "5h30m")
+	require.Equal(t, 5, strings.Count(got.out, "expired"), got.out)
+	require.Empty(t, got.errOut)
 }
 
 // Which scopes and tools have records is read without their records.

@@ -30,7 +30,7 @@ type outcome struct {
 func run(ctx context.Context, args ...string) outcome {
 	var out, errOut bytes.Buffer
 	code := cli.Run(ctx, args, cli.Streams{Out: &out, Err: &errOut},
-		calls.Attention(), calls.List(), calls.Show(), calls.Reset(), calls.Audit(), calls.Stats(), calls.Parked(), calls.Resolve(), calls.Key())
+		calls.Attention(), calls.List(), calls.Show(), calls.Reset(), calls.Erase(), calls.Export(), calls.Audit(), calls.Stats(), calls.Parked(), calls.Resolve(), calls.Key())
 	return outcome{code, out.String(), errOut.String()}
 }
 
