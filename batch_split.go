@@ -85,7 +85,7 @@ func (b *parts) send(part []*call) {
 			return
 		case unknown:
 			for _, c := range part {
-				c.lost.add(v.err, c.written.SentAt)
+				c.lost.add(v.err, c.written)
 			}
 			b.alone = append(b.alone, part...)
 			return

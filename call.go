@@ -162,10 +162,17 @@ var (
 
 // found makes rec the call's answer. If a COMMIT of the call was lost and rec was written after the
 // call began, rec is most likely the call's own. The record's age is by the database's clock and
-// the call's by this machine's, so 10 ms of difference are allowed.
+// the call's by this machine's, so 10 ms of difference are allowed. If its answer was not kept, rec
+// is the call's own only if an attempt of the call wrote it, which has the answer in memory.
 func (c *call) found(rec *table.Record) {
 	c.rec = rec
-	c.recovered = c.lost.err != nil && rec.Age() <= time.Since(c.span.began)+10*time.Millisecond
+	switch {
+	case c.lost.err == nil:
+	case rec.Kept():
+		c.recovered = rec.Age() <= time.Since(c.span.began)+10*time.Millisecond
+	case rec.IsOf(c.lost.written):
+		c.recovered, c.own = true, c.lost.written
+	}
 }
 
 // ended returns the call's error: ErrOutcomeUnknown if a COMMIT of the call is still lost, else
@@ -188,15 +195,24 @@ func answer[R any](c *call, value R, err error) (Result[R], error) {
 	if err != nil {
 		return result, err
 	}
-	result.CreatedAt, result.ExpiresAt, result.Replayed = c.rec.CreatedAt, c.rec.ExpiresAt, !c.executed
+	result.CreatedAt, result.ExpiresAt, result.Replayed = c.rec.CreatedAt, c.rec.KeptUntil(), !c.executed
 	if c.executed && c.rec.Outcome == table.Done {
 		result.Value = value
 		return result, nil
 	}
 	if err = c.judge(); err == nil {
-		result.Value, err = decodeStored[R](c.rec.Result)
+		result.Value, err = decodeStored[R](c.text())
 	}
 	return result, err
+}
+
+// text returns the text of the answer. The record of the call's own attempt has it even if the
+// answer is not kept.
+func (c *call) text() string {
+	if c.own != nil {
+		return c.own.Result
+	}
+	return c.rec.Result
 }
 
 // judge returns nil if the record's result answers the call, else the error that does. A reused key
@@ -209,10 +225,10 @@ func (c *call) judge() error {
 	case !r.Accepts(c.Fingerprint):
 		changed, complete := canon.ChangedArgs(r.ArgDigests, c.ArgDigests)
 		return c.named(Error{Answer: ErrKeyReused, FirstAt: r.CreatedAt, Changed: changed, Complete: complete})
-	case r.Expired():
-		return c.named(Error{Answer: ErrExpired, FirstAt: r.CreatedAt, ExpiredAt: r.ExpiresAt, ForgetAt: r.ForgetAt})
+	case r.Expired() && c.own == nil:
+		return c.named(Error{Answer: ErrExpired, FirstAt: r.CreatedAt, ExpiredAt: r.KeptUntil(), ForgetAt: r.ForgetAt})
 	case r.Outcome == table.Refused:
-		refused, err := decodeRefusal(r.Result, r.CreatedAt)
+		refused, err := decodeRefusal(c.text(), r.CreatedAt)
 		if err != nil {
 			return err
 		}

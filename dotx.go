@@ -114,7 +114,7 @@ func (c *call) settleIn() error {
 		conflict.Err = fmt.Errorf("%w; roll the transaction back: %w", conflict.Err, table.ErrSwallowed)
 		return conflict
 	}
-	c.rec, c.executed = &c.written, true
+	c.rec, c.own, c.executed = &c.written, &c.written, true
 	return nil
 }
 

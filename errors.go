@@ -40,9 +40,9 @@ var (
 	// [RefusedError]
 	ErrRefused = errors.New("dedup: the tool refused this call")
 
-	// ErrExpired: the call ran, and its result is not kept any longer. The call never runs a second
-	// time. [Error]
-	ErrExpired = errors.New("dedup: this call ran and its result has expired")
+	// ErrExpired: the call ran, and its result has expired or was never kept. The call never runs a
+	// second time. [Error]
+	ErrExpired = errors.New("dedup: this call ran and its result is not kept")
 
 	// ErrKeyReused: an earlier call used the identity with other arguments. The call was neither
 	// run nor replayed. [Error]
@@ -75,8 +75,8 @@ type Error struct {
 
 	// FirstAt is the time at which the call was recorded, in ErrExpired, ErrKeyReused and
 	// ErrBroken. It is zero for an ErrBroken that this call caused. In ErrExpired, ExpiredAt is the
-	// time at which the result expired and ForgetAt the time from which the identity may be used
-	// again. All are by the database's clock.
+	// time at which the result expired, zero if the result was never kept, and ForgetAt the time
+	// from which the identity may be used again. All are by the database's clock.
 	FirstAt, ExpiredAt, ForgetAt time.Time
 	// Changed lists, in ErrKeyReused, the top-level arguments that were added, removed or changed,
 	// sorted. It is empty if the arguments are not objects, or if the first call's result expired
@@ -112,6 +112,9 @@ func (e *Error) text() string {
 	case ErrAttemptsExhausted:
 		return fmt.Sprintf("gave up after %d attempts, nothing was committed", e.Attempts)
 	case ErrExpired:
+		if e.ExpiredAt.IsZero() {
+			return fmt.Sprintf("the call ran at %s and its answer was not kept; it is not run again; look up its effect in the tool's own data", day(e.FirstAt))
+		}
 		return fmt.Sprintf("the call ran at %s and its result expired at %s; it is not run again; look up its effect in the tool's own data", day(e.FirstAt), day(e.ExpiredAt))
 	case ErrKeyReused:
 		what := "with other arguments"

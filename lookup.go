@@ -22,7 +22,7 @@ const (
 	StateDone State = "done"
 	// StateRefused: the tool refused, and the refusal is recorded.
 	StateRefused State = "refused"
-	// StateExpired: the call ran, and its result expired.
+	// StateExpired: the call ran, and its result expired or was never kept.
 	StateExpired State = "expired"
 	// StateBroken: the effect ended its own transaction; see ErrBroken.
 	StateBroken State = "broken"
@@ -37,8 +37,9 @@ type Status struct {
 	Refusal *RefusedError
 	// Fingerprint is the fingerprint of the first call's arguments, zero without a record.
 	Fingerprint Fingerprint
-	// CreatedAt, ExpiresAt and ForgetAt are the times of the record, zero without one. Now is the
-	// time of the look-up. All are by the database's clock.
+	// CreatedAt, ExpiresAt and ForgetAt are the times of the record, zero without one. ExpiresAt is
+	// not after CreatedAt if the answer was not kept. Now is the time of the look-up. All are by the
+	// database's clock.
 	CreatedAt, ExpiresAt, ForgetAt, Now time.Time
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // lostCommit records a COMMIT whose reply never arrived. The zero value means that no COMMIT was
@@ -19,14 +21,17 @@ type lostCommit struct {
 	err error
 	// sent is a time before the first such COMMIT was sent, by this machine's clock.
 	sent time.Time
+	// written is the record that the last such COMMIT was for. It has the answer even if the
+	// database does not keep it.
+	written *table.Record
 }
 
 // add records another COMMIT whose reply never arrived.
-func (l *lostCommit) add(err error, sent time.Time) {
+func (l *lostCommit) add(err error, written table.Record) {
 	if l.err == nil {
-		l.sent = sent
+		l.sent = written.SentAt
 	}
-	l.err = err
+	l.err, l.written = err, &written
 }
 
 // provable reports whether a free identity still proves that the COMMIT did not take place. Once

@@ -75,16 +75,23 @@ type RetryPolicy struct {
 // unsettled after half of Result and Tombstone together returns [ErrOutcomeUnknown] and does not
 // run again. Choose their sum longer than twice the longest outage.
 //
+// If Result is negative, the answer is not kept: the record is a tombstone from the beginning. Use
+// that for tools that mint secrets. The call that runs the effect gets its answer, even if the reply
+// to its COMMIT was lost. Every other call, such as a retry or a twin that waited, gets
+// [ErrExpired]. A refusal is an answer too. The answer is not sent to the server, and no event
+// contains it, except for the error of a refusal in CallEndData.Err.
+//
 // Choose Result as long as the call may be retried. Payment and agent platforms publish these
 // times: an interactive turn is retried within the hour, a task within the day, a batch within the
 // week, money within the month.
 type Retention struct {
 	// Result is the time for which the result is replayed. Zero means the Result of
-	// Options.Retention, whose default is 24 hours. At least 1 ms, at most 100 years.
+	// Options.Retention, whose default is 24 hours. At least 1 ms, at most 100 years. Negative means
+	// that the answer is not kept.
 	Result time.Duration
 	// Tombstone is the time after Result for which the identity is refused. Zero means the
 	// Tombstone of Options.Retention, whose default is 30 days. Negative means none. At most 100
-	// years.
+	// years. If the answer is not kept, at least 1 ms.
 	Tombstone time.Duration
 }
 
@@ -163,8 +170,10 @@ func (r Retention) resolve(fallback Retention) (Retention, string) {
 	setDefault(&r.Result, fallback.Result)
 	setDefault(&r.Tombstone, fallback.Tombstone)
 	switch {
-	case r.Result < minRetention:
-		return r, "Result must be at least 1ms"
+	case r.Result < 0 && r.Tombstone < minRetention:
+		return r, "Tombstone must be at least 1ms if Result is negative: nothing else remembers a call whose answer is not kept"
+	case r.Result >= 0 && r.Result < minRetention:
+		return r, "Result must be at least 1ms, or negative to keep no answer"
 	case r.Result > maxRetention || r.Tombstone > maxRetention:
 		return r, "Result and Tombstone must be at most 100 years"
 	}
@@ -172,9 +181,10 @@ func (r Retention) resolve(fallback Retention) (Retention, string) {
 }
 
 // ages returns the age at which a result expires and the age at which its identity is forgotten, in
-// the resolution of Postgres.
+// the resolution of Postgres. keep is 0 if the answer is not kept.
 func (r Retention) ages() (keep, forget time.Duration) {
-	return r.Result.Truncate(time.Microsecond), (r.Result + max(r.Tombstone, 0)).Truncate(time.Microsecond)
+	keep = max(r.Result, 0)
+	return keep.Truncate(time.Microsecond), (keep + max(r.Tombstone, 0)).Truncate(time.Microsecond)
 }
 
 func setDefault[T comparable](field *T, value T) {

@@ -56,7 +56,8 @@ func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts Reset
 // there was a record.
 //
 // result is encoded as JSON. It should be the result that the effect would have returned; Resolve
-// cannot check it against the caller's type. It is kept for the Deduper's Retention, from now on.
+// cannot check it against the caller's type. It is kept for the Deduper's Retention, from now on. If
+// that keeps no answer, or the call kept none, no result is stored: later calls get [ErrExpired].
 //
 // The audit, a call in flight and a call with an effect outside of the database are treated as in
 // [Deduper.Reset]. A record that is not broken, or is erased, is left unchanged: the error is an

@@ -31,7 +31,7 @@ type Result[R any] struct {
 	Recovered bool
 	// CreatedAt is the time at which the record was written, and ExpiresAt the time until which the
 	// result is replayed. Both are by the database's clock. In DoTx they take effect when the
-	// caller commits.
+	// caller commits. ExpiresAt is zero if the answer is not kept.
 	CreatedAt, ExpiresAt time.Time
 	// Waited is the time that the call waited for a twin, zero without one. In DoTx it is the time
 	// that the record's statement waited; a wait for the lock, inside Postgres, is not measured.
@@ -51,6 +51,9 @@ type response struct {
 	// executed is true if this call wrote the record, and recovered if the record was found after a
 	// lost COMMIT of this call.
 	executed, recovered bool
+	// own is the record as an attempt of this call wrote it, with its answer. It is nil if the
+	// record is another call's, or if only the stored answer counts.
+	own *table.Record
 	// cause is the effect's error behind a refusal that this call recorded.
 	cause error
 }

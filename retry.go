@@ -116,7 +116,7 @@ func (c *call) next(ctx context.Context, v verdict) (goOn bool, err error) {
 		c.found(&c.seen.Record)
 		return false, nil
 	case unknown:
-		c.lost.add(v.err, c.written.SentAt)
+		c.lost.add(v.err, c.written)
 		return true, v.err
 	case again:
 		if v.pause {
@@ -137,7 +137,7 @@ func (c *call) settle(ctx context.Context) error {
 		}
 		return c.recordBroken(ctx, table.ErrSwallowed, nil)
 	}
-	c.rec, c.executed = &c.written, true
+	c.rec, c.own, c.executed = &c.written, &c.written, true
 	return nil
 }
 

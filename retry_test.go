@@ -150,7 +150,7 @@ func nextCases() map[string]nextCase {
 		}},
 		"failed": {verdict: verdict{err: fault}, next: "failed", is: fault},
 		"failed/after a lost COMMIT": {
-			given:   func(_ *testing.T, f *callFixture) { f.c.lost.add(fault, time.Now()) },
+			given:   func(_ *testing.T, f *callFixture) { f.c.lost.add(fault, table.Record{SentAt: time.Now()}) },
 			verdict: verdict{err: fault}, next: "failed", is: ErrOutcomeUnknown,
 		},
 	}

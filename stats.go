@@ -167,7 +167,10 @@ func (s *span) end(a *response, attempts int, waited time.Duration, err error) {
 		return
 	}
 	if a != nil && a.rec != nil {
-		data.CreatedAt, data.ResultBytes = a.rec.CreatedAt, len(a.rec.Result)
+		data.CreatedAt = a.rec.CreatedAt
+		if !a.rec.Tombstone {
+			data.ResultBytes = len(a.rec.Result)
+		}
 		if !a.executed {
 			data.Age = a.rec.Age()
 		}

@@ -48,7 +48,7 @@ type SweptRecord struct {
 	Fingerprint      Fingerprint
 	// Outcome is "done", "refused" or "broken".
 	Outcome string
-	// Result is the recorded JSON text, nil if an earlier sweep dropped it.
+	// Result is the recorded JSON text, nil if an earlier sweep dropped it or it was never kept.
 	Result                         json.RawMessage
 	CreatedAt, ExpiresAt, ForgetAt time.Time
 	// Forgotten is true if the record is deleted. It is false if only its result is dropped and a

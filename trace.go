@@ -121,7 +121,7 @@ type CallEndData struct {
 	// executed, and for a call that followed the executing one in the same process.
 	CreatedAt time.Time
 	Age       time.Duration
-	// ResultBytes is the size of the recorded JSON text.
+	// ResultBytes is the size of the recorded JSON text, 0 if none is recorded.
 	ResultBytes int
 }
 

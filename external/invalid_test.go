@@ -32,7 +32,8 @@ func TestProblems(t *testing.T) {
 		"FindNoRef":      {tool: external.Tool[in, out]{Perform: perform, Find: find}, fields: []string{"Tool.Ref"}},
 		"SettlesNoUse":   {tool: external.Tool[in, out]{Perform: perform, Settles: lease}, fields: []string{"Tool.Settles"}},
 		"TimeoutTooLong": {tool: external.Tool[in, out]{Perform: perform, Ref: refOf, KeyKept: lease}, fields: []string{"Tool.Timeout", "Tool.KeyKept"}},
-		"BadRetention":   {tool: external.Tool[in, out]{Perform: perform, Retention: dedup.Retention{Result: -1}}, fields: []string{"Retention"}},
+		"BadRetention":   {tool: external.Tool[in, out]{Perform: perform, Retention: dedup.Retention{Result: 1}}, fields: []string{"Retention"}, says: "at least 1ms"},
+		"NotKept":        {tool: external.Tool[in, out]{Perform: perform, Retention: dedup.Retention{Result: -1}}, fields: []string{"Retention"}, says: "must not be negative"},
 		"Negative":       {tool: external.Tool[in, out]{Perform: perform, Timeout: -1}, fields: []string{"Tool.Timeout"}, says: "negative"},
 		"AllAtOnce": {
 			tool:   external.Tool[in, out]{Name: "taken", Perform: perform, KeyKept: time.Hour, Retention: dedup.Retention{Result: -1}},
@@ -78,7 +79,16 @@ func TestProblems(t *testing.T) {
 	require.Len(t, alone, 1, "without what depends on the Tools")
 	require.Equal(t, "Tool.Ref", alone[0].Field)
 
-	_, err := external.New(nil, nil)
+	keepsNone, err := dedup.New(f.d.Pool(), &dedup.Options{Retention: dedup.Retention{Result: -1}})
+	require.NoError(t, err)
+	tools, err := external.New(keepsNone, nil)
+	require.NoError(t, err)
+	all := external.Problems(tools, external.Tool[in, out]{Name: "t", Perform: perform})
+	require.Len(t, all, 1)
+	require.Equal(t, "Retention", all[0].Field)
+	require.Empty(t, external.Problems(tools, external.Tool[in, out]{Name: "t", Perform: perform, Retention: dedup.Retention{Result: time.Hour}}))
+
+	_, err = external.New(nil, nil)
 	require.ErrorIs(t, err, dedup.ErrInvalid)
 	for _, opts := range []external.Options{{Lease: 1}, {Workers: -1}} {
 		_, err := external.New(f.d, &opts)

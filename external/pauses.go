@@ -45,10 +45,16 @@ func (x *Tools) window(timeout time.Duration) time.Duration {
 	return max(2*x.opts.Lease, timeout+x.opts.Lease)
 }
 
+// retention returns a tool's own retention, with the Deduper's for fields that are zero.
+func (x *Tools) retention(own dedup.Retention) dedup.Retention {
+	of := x.d.Options().Retention
+	return dedup.Retention{Result: cmp.Or(own.Result, of.Result), Tombstone: cmp.Or(own.Tombstone, of.Tombstone)}
+}
+
 // remembered is how long a record is kept, answer and tombstone together.
 func (x *Tools) remembered(own dedup.Retention) time.Duration {
-	of := x.d.Options().Retention
-	return cmp.Or(own.Result, of.Result) + max(cmp.Or(own.Tombstone, of.Tombstone), 0)
+	of := x.retention(own)
+	return of.Result + max(of.Tombstone, 0)
 }
 
 // backoff is the pause before the next act on a running operation. With the default lease it is

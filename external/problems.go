@@ -16,8 +16,12 @@ func Problems[In, Out any](x *Tools, t Tool[In, Out]) []*dedup.InvalidError {
 	if x == nil {
 		return all
 	}
-	_, err := dedup.New(x.pool, &dedup.Options{Retention: t.Retention})
+	kept := x.retention(t.Retention)
+	_, err := dedup.New(x.pool, &dedup.Options{Retention: kept})
 	bad, ok := errors.AsType[*dedup.InvalidError](err)
+	if !ok && kept.Result < 0 {
+		bad, ok = &dedup.InvalidError{What: "option", Field: "Retention", Reason: "Result must not be negative: a call that waits, and a later one, read the answer from the record"}, true
+	}
 	if ok {
 		all = append(all, bad)
 	}

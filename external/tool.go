@@ -66,7 +66,7 @@ type Tool[In, Out any] struct {
 	// Timeout bounds one attempt. Default 20 s, at most a year.
 	Timeout time.Duration
 
-	// Retention is how long the answer is replayed, as in [dedup.Call].
+	// Retention is how long the answer is replayed, as in [dedup.Call]. The answer must be kept.
 	Retention dedup.Retention
 }
 

@@ -30,6 +30,9 @@
 // database's clock, until which the answer is kept. The header is this package's own, because no
 // standard has one.
 //
+// With a negative Retention.Result the answer of a handler is not kept: its first caller gets it,
+// without Dedup-Kept-Until, and a retry gets 410 with the problem "expired".
+//
 // A handler that answers with an error because a statement failed runs again if the fault may pass,
 // such as a deadlock; see [dedup.IsTransient].
 //

@@ -24,7 +24,7 @@ type operation struct {
 	// Since is when the operation was parked.
 	Since *time.Time `json:"since,omitempty"`
 	// FirstAt is when the answer was recorded, ExpiresAt when its replay ends, and ForgetAt when
-	// the key can be used anew.
+	// the key can be used anew. ExpiresAt is nil if the answer was not kept.
 	FirstAt   *time.Time `json:"first_at,omitempty"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	ForgetAt  *time.Time `json:"forget_at,omitempty"`
@@ -134,7 +134,10 @@ func operationName(u *url.URL) (tool, key string, err error) {
 func describe(status external.Status) (*operation, error) {
 	op, record := operationAt(door.StateOf(status), status.Operation), status.Record
 	if !record.CreatedAt.IsZero() {
-		op.FirstAt, op.ExpiresAt, op.ForgetAt = &record.CreatedAt, &record.ExpiresAt, &record.ForgetAt
+		op.FirstAt, op.ForgetAt = &record.CreatedAt, &record.ForgetAt
+		if record.ExpiresAt.After(record.CreatedAt) {
+			op.ExpiresAt = &record.ExpiresAt
+		}
 	}
 	switch op.State {
 	case door.StateUnknown:

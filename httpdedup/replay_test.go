@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/httpdedup"
 )
 
@@ -48,4 +49,37 @@ func TestReplay(t *testing.T) {
 
 func body(text string) (io.ReadCloser, int64) {
 	return io.NopCloser(strings.NewReader(text)), int64(len(text))
+}
+
+// TestNotKept: an endpoint that mints a secret sends it once. A retry learns that the request ran.
+func TestNotKept(t *testing.T) {
+	t.Parallel()
+	s := open(t, httpdedup.Options{OperationsPath: "/operations", Retention: dedup.Retention{Result: -1}})
+	s.handle("POST /orders", "create_order", order)
+	s.mux.Handle("GET /operations/{tool}/{key}", s.m.Operations())
+	s.handle("POST /declined", "decline", func(w http.ResponseWriter, r *http.Request) {
+		httpdedup.Final(r.Context())
+		http.Error(w, "declined: secret", http.StatusPaymentRequired)
+	})
+
+	first := s.post(t, "k1", `{"item": "lamp"}`)
+	require.Equal(t, http.StatusCreated, first.status)
+	require.Empty(t, first.header.Values("Dedup-Kept-Until"))
+	declined := s.do(t, http.MethodPost, "/declined", "k1", "")
+	require.Equal(t, http.StatusPaymentRequired, declined.status)
+	require.Contains(t, declined.body, "secret")
+	var kept int
+	require.NoError(t, s.pool.QueryRow(t.Context(), `SELECT count(result) FROM tool_dedup`).Scan(&kept))
+	require.Zero(t, kept)
+
+	for _, again := range []reply{s.post(t, "k1", `{"item": "lamp"}`), s.do(t, http.MethodPost, "/declined", "k1", "")} {
+		require.Equal(t, http.StatusGone, again.status)
+		require.Equal(t, "expired", again.problem(t).Type)
+		require.Contains(t, again.body, "its result was not kept")
+	}
+	require.Equal(t, 1, s.count(t, "orders"))
+	asked := s.do(t, http.MethodGet, "/operations/create_order/k1", "", "")
+	require.Equal(t, http.StatusOK, asked.status)
+	require.Contains(t, asked.body, `"state":"expired"`)
+	require.NotContains(t, asked.body, "expires_at")
 }

@@ -195,7 +195,7 @@ func TestMiddlewareRefusesPolicies(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil).tools.Deduper()
 	_, err := mcpdedup.Middleware(d, map[string]mcpdedup.Policy{
-		"a": {Class: tool.External}, "b": {}, "c": {Class: tool.Write}, "d": {Class: tool.Write, Retention: dedup.Retention{Result: -time.Hour}},
+		"a": {Class: tool.External}, "b": {}, "c": {Class: tool.Write}, "d": {Class: tool.Write, Retention: dedup.Retention{Result: -1, Tombstone: -1}},
 	}, oneUser())
 	var refused *tool.RegistrationError
 	require.ErrorAs(t, err, &refused)

@@ -44,9 +44,9 @@ COMMENT ON COLUMN tool_dedup.key IS 'Names one intent. Every retry has the same 
 COMMENT ON COLUMN tool_dedup.fingerprint IS 'SHA-256 of the canonical arguments. A call with the same identity and another fingerprint is refused. Zero bytes if the record was erased.';
 COMMENT ON COLUMN tool_dedup.arg_digests IS 'A short digest of each top-level argument, to name those that differ. Contains no values.';
 COMMENT ON COLUMN tool_dedup.outcome IS 'done: result is the answer. refused: result is the refusal. broken: the effect ended the transaction itself. claimed: a call in progress; visible only if something outside the library committed it.';
-COMMENT ON COLUMN tool_dedup.result IS 'The JSON text that every call of this identity gets. NULL after it expired.';
+COMMENT ON COLUMN tool_dedup.result IS 'The JSON text that every call of this identity gets. NULL after it expired, or if the answer is not kept.';
 COMMENT ON COLUMN tool_dedup.created_at IS 'When the record was written, by the database''s clock.';
-COMMENT ON COLUMN tool_dedup.expires_at IS 'When the result may be dropped. The record stays and still prevents a second run.';
+COMMENT ON COLUMN tool_dedup.expires_at IS 'When the result may be dropped. The record stays and still prevents a second run. Before created_at if the answer is not kept.';
 COMMENT ON COLUMN tool_dedup.forget_at IS 'When the record may be deleted. A later call with this identity runs again.';
 
 -- A record with a result is due for a sweep at expires_at; one without, at forget_at.

@@ -80,7 +80,7 @@ func TestExternalIsRefused(t *testing.T) {
 		"NoRef":              {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.KeyKept = time.Hour }), "Ref", "is nil"},
 		"Settles":            {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Settles = time.Hour }), "Settles", "no use"},
 		"Timeout":            {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Ref, d.KeyKept = refOf, time.Minute }), "Timeout", "a quarter of KeyKept"},
-		"Retention":          {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Retention.Result = -1 }), "Retention", "at least 1ms"},
+		"Retention":          {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Retention.Result = -1 }), "Retention", "Result must not be negative"},
 		"Taken":              {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Name = "ordinary" }), "Name", "is another tool's already"},
 		"TakenByItself":      {change(func(d *tool.ExternalTool[chargeIn, charge]) { d.Name = "by_itself" }), "Name", "is another tool's already"},
 		"OrdinaryOfThatName": {tool.Tool[ticketIn, ticket]{Name: "by_itself", Class: tool.Write, Run: b.createTicket}, "Name", "is another tool's already"},

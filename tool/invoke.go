@@ -66,7 +66,7 @@ type Answer struct {
 	Key string
 	// Replayed reports that the result came from the record. FirstAt is when the record was
 	// written, by the database's clock, and ExpiresAt is the end of its replay. The times are zero
-	// without a record.
+	// without a record, and ExpiresAt is zero if the answer is not kept.
 	Replayed           bool
 	FirstAt, ExpiresAt time.Time
 	// Recovered reports that the reply to this call's own COMMIT was lost and its record was found.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -285,4 +286,30 @@ func TestRefusalWithoutARecord(t *testing.T) {
 		require.ErrorContains(t, err, "no such order", name)
 		require.NotErrorIs(t, err, dedup.ErrRefused, name)
 	}
+}
+
+// The first caller of a tool whose answer is not kept gets the answer, with a key and with a turn.
+func TestToolKeepsNoAnswer(t *testing.T) {
+	t.Parallel()
+	b := setup(t, &dedup.Options{Retention: dedup.Retention{Tombstone: -1}}, nil)
+	b.add(t, "mint", tool.Write, func(d *tool.Tool[ticketIn, ticket]) { d.Retention = dedup.Retention{Result: -1, Tombstone: time.Hour} })
+	inTurn := call("mint", "", `{"title":"a"}`)
+	inTurn.Turn, inTurn.CallID = 4, "call_0"
+	for _, inv := range []tool.Invocation{call("mint", "k", `{"title":"a"}`), inTurn} {
+		answer := b.invoke(t, inv)
+		require.Contains(t, string(answer.JSON), `"title":"a"`)
+		require.False(t, answer.FirstAt.IsZero())
+		require.True(t, answer.ExpiresAt.IsZero())
+		require.ErrorIs(t, b.fails(t, inv), dedup.ErrExpired)
+	}
+	require.Equal(t, 2, b.count(t, "tickets"))
+	require.Equal(t, 2, b.count(t, "tool_dedup WHERE result IS NULL"))
+
+	// Without a tombstone nothing would remember the call.
+	keepsNothing := setup(t, &dedup.Options{Retention: dedup.Retention{Tombstone: -1}}, nil)
+	var refused *tool.RegistrationError
+	require.ErrorAs(t, keepsNothing.tools.Add(tool.Tool[ticketIn, ticket]{
+		Name: "mint", Class: tool.Write, Run: b.createTicket, Retention: dedup.Retention{Result: -1},
+	}), &refused)
+	require.Equal(t, "Retention", refused.Problems[0].Field)
 }

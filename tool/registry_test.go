@@ -59,7 +59,7 @@ func TestRegistrationProblems(t *testing.T) {
 		"Unclassified":  {change(func(d *tool.Tool[struct{}, string]) { d.Class = "" }), "Class", "is missing"},
 		"UnknownClass":  {change(func(d *tool.Tool[struct{}, string]) { d.Class = "other" }), "Class", "is not a class of this package"},
 		"External":      {change(func(d *tool.Tool[struct{}, string]) { d.Class = tool.External }), "Class", "use an ExternalTool"},
-		"Retention":     {change(func(d *tool.Tool[struct{}, string]) { d.Retention.Result = -1 }), "Retention", "at least 1ms"},
+		"Retention":     {change(func(d *tool.Tool[struct{}, string]) { d.Retention.Result, d.Retention.Tombstone = -1, -1 }), "Retention", "at least 1ms"},
 		"NoRun":         {change(func(d *tool.Tool[struct{}, string]) { d.Run = nil }), "Run", "is nil"},
 		"NoStruct":      {of[string](), "In", "must be a struct"},
 		"Pointer":       {of[*base](), "In", "must be a struct"},

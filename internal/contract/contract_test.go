@@ -46,6 +46,9 @@ func contract() []contractCase {
 		{name: "LeaderCancelled", run: caseLeaderCancelled},
 		{name: "LeaderPanics", run: caseLeaderPanics, goOnly: true},
 		{name: "SlowEffectIsNotBornExpired", run: caseBornExpired},
+		{name: "NotKept", run: caseNotKept},
+		{name: "RefusalNotKept", run: caseRefusalNotKept},
+		{name: "FollowersOfNotKept", run: caseFollowersOfNotKept},
 	}
 	for _, n := range []int{2, 50} {
 		cases = append(cases,

@@ -98,7 +98,7 @@ func badCalls() (rows []badRow) {
 		badRow{name: "ArgsMarshalPanic", want: panics("args"), run: marshals(panicking{"args"})},
 		badRow{name: "Retention", want: invalidCall("Retention"), run: func(w *badWorld) error {
 			c := call("k")
-			c.Retention.Result = -1
+			c.Retention = dedup.Retention{Result: -1, Tombstone: -1}
 			return w.doWith(c)
 		}},
 		badRow{name: "OptionsForeignSchema", want: is(dedup.ErrSchema), run: func(w *badWorld) error {

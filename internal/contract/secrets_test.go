@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,6 +36,8 @@ type secretScene struct {
 	server *pgxpool.Pool // not through proxy
 	proxy  *faultproxy.Proxy
 	log    *slog.Logger
+	// kept is how long the answers are kept.
+	kept dedup.Retention
 }
 
 // secretScenes are the ways in which a call ends.
@@ -99,6 +103,36 @@ var secretScenes = map[string]func(ctx context.Context, s secretScene){
 		}))
 		canceller.Wait()
 	},
+	"NotKept": func(ctx context.Context, s secretScene) {
+		s.kept.Result = -1
+		require.NoError(s.t, s.do(ctx, s.args(), nil))
+		require.ErrorIs(s.t, s.do(ctx, s.args(), nil), dedup.ErrExpired)
+	},
+	"NotKeptStatements": func(ctx context.Context, s secretScene) {
+		s.kept.Result = -1
+		one := dedup.StatementCall{Call: s.call(s.args()), Statement: dedup.SQL(`SELECT $1::text AS secret`, s.secret("result"))}
+		two := one
+		two.Call.Key += "-2"
+		for i := range 2 {
+			for out := range dedup.DoBatch[map[string]any](ctx, s.d, slices.Values([]dedup.StatementCall{one, two}), nil) {
+				s.saw(out.Err)
+				require.Equal(s.t, i == 1, errors.Is(out.Err, dedup.ErrExpired))
+			}
+		}
+	},
+	"NotKeptRefused": func(ctx context.Context, s secretScene) {
+		s.kept.Result = -1
+		refuses := func(context.Context, pgx.Tx) error { return dedup.Final(errors.New(s.secret("result"))) }
+		_, err := dedup.Do(ctx, s.d, s.call(s.args()), func(ctx context.Context, tx pgx.Tx) (int, error) { return 0, refuses(ctx, tx) })
+		require.EqualError(s.t, err, s.secret("result")) // the caller's own answer, which the caller does not log
+		require.ErrorIs(s.t, s.do(ctx, s.args(), refuses), dedup.ErrExpired)
+	},
+	"NotKeptCommitLost": func(ctx context.Context, s secretScene) {
+		s.kept.Result = -1
+		lost := s.proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
+		require.NoError(s.t, s.do(ctx, s.args(), nil))
+		require.Equal(s.t, 1, lost.Count())
+	},
 	"LookupAndReset": func(ctx context.Context, s secretScene) {
 		require.NoError(s.t, s.do(ctx, s.args(), nil))
 		c := s.call(nil)
@@ -119,7 +153,7 @@ func (s secretScene) args() any {
 func (s secretScene) otherArgs() any { return map[string]any{"plain": s.secret("argument") + "-other"} }
 
 func (s secretScene) call(args any) dedup.Call {
-	return dedup.Call{Scope: "acme", Tool: "create_ticket", Key: s.secret("key"), Args: args}
+	return dedup.Call{Scope: "acme", Tool: "create_ticket", Key: s.secret("key"), Args: args, Retention: s.kept}
 }
 
 // do makes a call and logs its error.
@@ -147,8 +181,9 @@ func (s secretScene) saw(err error) {
 }
 
 // TestLongSecrets has secrets in keys, arguments and results. No error, no event and no line of the
-// server's log has one. A secret in the text of a statement without dedup is found in the server's
-// log, so that the search is known to work.
+// server's log has one. No table has an answer that is not kept. A secret in the text of a statement
+// without dedup is found in the server's log, and an answer that is kept in the table, so that both
+// searches are known to work.
 func TestLongSecrets(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -177,7 +212,7 @@ func TestLongSecrets(t *testing.T) {
 	d := newDeduper(t, open(proxy.URL()), &dedup.Options{Tracer: dedup.NewSlogTracer(log, nil), Retry: quickRetry})
 	var secrets []string
 	for name, play := range secretScenes {
-		s := secretScene{t, name, d, direct, proxy, log}
+		s := secretScene{t: t, name: name, d: d, server: direct, proxy: proxy, log: log}
 		play(ctx, s)
 		for _, place := range secretPlaces {
 			secrets = append(secrets, s.secret(place))
@@ -194,6 +229,33 @@ func TestLongSecrets(t *testing.T) {
 		require.NotContains(t, heard.String(), secret, "errors and events")
 		require.NotContains(t, written, secret, "the server's log")
 	}
+	stored := tablesOf(t, ctx, direct)
+	require.Contains(t, stored, "canary-Twins-result")
+	for name := range secretScenes {
+		if strings.HasPrefix(name, "NotKept") {
+			require.Contains(t, stored, secretScene{name: name}.secret("key"))
+			require.NotContains(t, stored, secretScene{name: name}.secret("result"), "the tables")
+		}
+	}
+}
+
+// tablesOf returns every row of the library's tables as text.
+func tablesOf(t *testing.T, ctx context.Context, pool *pgxpool.Pool) string {
+	t.Helper()
+	rows, err := pool.Query(ctx, `SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE 'tool\_%'`)
+	require.NoError(t, err)
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Contains(t, tables, "tool_dedup_audit")
+	var all strings.Builder
+	for _, table := range tables {
+		rows, err := pool.Query(ctx, `SELECT row::text FROM `+table+` AS row`)
+		require.NoError(t, err)
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		all.WriteString(strings.Join(lines, "\n"))
+	}
+	return all.String()
 }
 
 // serverLog returns what the server has logged. The collector writes later than the sessions log:

@@ -2,6 +2,7 @@ package door
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,12 +62,14 @@ func Scope(scope string, err error) (string, error) {
 func IsDuplicate(replayed, recovered bool) bool { return replayed && !recovered }
 
 // CheckRetention returns, at start-up, the error that the Deduper would return for the first call.
+// Fields of retention that are zero are the Deduper's.
 func CheckRetention(d *dedup.Deduper, retention dedup.Retention) *dedup.InvalidError {
 	if d == nil || d.Pool() == nil {
 		return &dedup.InvalidError{What: "option", Field: "d", Reason: "must come from dedup.New"}
 	}
 	opts := d.Options()
-	opts.Retention = retention
+	opts.Retention.Result = cmp.Or(retention.Result, opts.Retention.Result)
+	opts.Retention.Tombstone = cmp.Or(retention.Tombstone, opts.Retention.Tombstone)
 	_, err := dedup.New(d.Pool(), &opts)
 	var invalid *dedup.InvalidError
 	errors.As(err, &invalid)

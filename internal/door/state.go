@@ -17,7 +17,7 @@ const (
 	StateParked  State = "parked"  // it may have taken effect, and a person must decide
 	StateDone    State = "done"    // its result is kept
 	StateRefused State = "refused" // for good
-	StateExpired State = "expired" // it ran, and its result expired
+	StateExpired State = "expired" // it ran, and its result expired or was never kept
 	StateBroken  State = "broken"  // see dedup.ErrBroken
 	StateUnknown State = "unknown" // it has not run, or is forgotten
 )

@@ -23,6 +23,10 @@ func TestWords(t *testing.T) {
 		"Nothing was done. If this is a retry, send the contents of the first time. If it is a new action, make a new key.", w.Text(reused))
 	reused.Record.Changed = nil
 	require.Contains(t, w.Text(reused), "with other contents. Nothing")
+	expired := door.Failure{Code: door.Expired, Record: &dedup.Error{FirstAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
+	require.Contains(t, w.Text(expired), "carried out at 2026-01-02T03:04:05Z, and its result was not kept. Nothing was done again.")
+	expired.Record.ExpiredAt = expired.Record.FirstAt.Add(time.Hour)
+	require.Contains(t, w.Text(expired), "and its result is no longer kept.")
 	w.Keyless = true
 	require.Contains(t, w.Text(door.Failure{Code: door.Unavailable}), "Calling again does no harm.")
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup"
 )
 
 // Outcomes are the outcomes of records.
@@ -155,22 +157,26 @@ func (f *Filter) operation(searched int) query {
 // index of due records.
 func (db *Database) Latest(ctx context.Context, f *Filter, limit int) (found []Record, err error) {
 	err = db.read(ctx, func(r *reader) (err error) {
-		found, err = collect[Record](r, f.latest(db.D.Options().Retention.Result, limit))
+		found, err = collect[Record](r, f.latest(db.D.Options().Retention, limit))
 		return err
 	})
 	return found, err
 }
 
-// latest starts where records that are made now are due. Tombstones and records with other
+// latest starts where records that are made now are due. Older tombstones and records with other
 // retentions are skipped.
-func (f *Filter) latest(kept time.Duration, limit int) query {
+func (f *Filter) latest(of dedup.Retention, limit int) query {
 	args := f.args()
-	args["kept"] = kept
+	args["kept"] = of.Result
+	result := "IS NOT NULL"
+	if of.Result < 0 { // no answer is kept
+		args["kept"], result = of.Tombstone, "IS NULL"
+	}
 	return query{fmt.Sprintf(`SELECT %s FROM (
        SELECT * FROM {dedup} WHERE {due} <= now() + @kept::interval
         ORDER BY {due} DESC LIMIT %d) AS last
- WHERE result IS NOT NULL AND %s
- ORDER BY created_at DESC, key DESC LIMIT %d`, recordColumns, latestSearched, filtered(args), limit), args}
+ WHERE result %s AND %s
+ ORDER BY created_at DESC, key DESC LIMIT %d`, recordColumns, latestSearched, result, filtered(args), limit), args}
 }
 
 // Greatest reads the record with the greatest key of each tool, in one round trip. Tools without

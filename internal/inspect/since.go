@@ -61,7 +61,8 @@ func (db *Database) since(ctx context.Context, f *Filter, after string, limit in
 }
 
 // retention is the time from a record's creation until its result expires, and until it is
-// forgotten. Result is nil for an erased record, which expired when it was erased.
+// forgotten. Result is nil for an erased record, which expired when it was erased, and for a record
+// that kept no answer.
 type retention struct {
 	Result    *time.Duration
 	Forgotten time.Duration
@@ -70,7 +71,7 @@ type retention struct {
 
 // sample selects the retentions of some of a tool's records.
 func (f *Filter) sample() query {
-	return query{fmt.Sprintf(`SELECT CASE WHEN fingerprint <> %s THEN expires_at - created_at END, forget_at - created_at, clock_timestamp() FROM {dedup}
+	return query{fmt.Sprintf(`SELECT CASE WHEN fingerprint <> %s AND expires_at > created_at THEN expires_at - created_at END, forget_at - created_at, clock_timestamp() FROM {dedup}
  WHERE `+ofTool+`
  ORDER BY key DESC LIMIT %d`, table.Erased, sampled), f.args()}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 	"unicode"
@@ -96,8 +97,8 @@ type Entry struct {
 	Lock        int64
 	Fingerprint [sha256.Size]byte
 	ArgDigests  []byte
-	// Keep is the time for which the result is replayed, and Forget the time for which the identity
-	// is remembered. Both begin when the record is written.
+	// Keep is the time for which the result is replayed, 0 if the answer is not kept. Forget is the
+	// time for which the identity is remembered. Both begin when the record is written.
 	Keep, Forget time.Duration
 }
 
@@ -117,7 +118,7 @@ type Record struct {
 	ArgDigests  []byte
 	Outcome     Outcome
 	Result      string
-	Tombstone   bool // the result was dropped
+	Tombstone   bool // the row has no result: it was dropped, or never kept
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
 	ForgetAt    time.Time
@@ -127,6 +128,26 @@ type Record struct {
 	// SentAt is the time at which the statement that read or wrote the row was sent, by this
 	// machine's clock.
 	SentAt time.Time
+
+	// keep is ExpiresAt minus CreatedAt of a record that this process writes.
+	keep time.Duration
+}
+
+// Kept reports whether the answer was to be kept for a time.
+func (r *Record) Kept() bool { return r.ExpiresAt.After(r.CreatedAt) }
+
+// KeptUntil returns ExpiresAt, or zero if the answer is not kept.
+func (r *Record) KeptUntil() time.Time {
+	if !r.Kept() {
+		return time.Time{}
+	}
+	return r.ExpiresAt
+}
+
+// IsOf reports whether the record is the one that an attempt sent as written. It is always false
+// for an answer that is kept.
+func (r *Record) IsOf(written *Record) bool {
+	return written.keep < 0 && r.ExpiresAt.Sub(r.CreatedAt) == written.keep
 }
 
 // Forgotten reports whether the identity may be used anew.
@@ -226,15 +247,23 @@ func (s *Seen) check(err error) error {
 }
 
 // NewRecord returns the record of an entry that is about to be sent, without the server's times.
+//
+// A record whose answer is not kept expires up to a second before it is created. That time is
+// random, so that it identifies the attempt: if the answer to COMMIT is lost, only the attempt's own
+// record proves that the answer in memory is the call's.
 func NewRecord(e *Entry, outcome Outcome, result string) Record {
-	return Record{Fingerprint: e.Fingerprint, ArgDigests: e.ArgDigests, Outcome: outcome, Result: result, Tombstone: outcome == Broken, SentAt: time.Now()}
+	r := Record{Fingerprint: e.Fingerprint, ArgDigests: e.ArgDigests, Outcome: outcome, Result: result, Tombstone: outcome == Broken, SentAt: time.Now(), keep: e.Keep}
+	if e.Keep == 0 {
+		r.Tombstone, r.keep = true, -time.Microsecond*time.Duration(1+rand.N(1_000_000))
+	}
+	return r
 }
 
 // written sets the other times of a record that was just written. Postgres added the same ages to
 // the same time.
 func (r *Record) written(p *wire.Pipeline, e *Entry) {
 	r.SeenAt, r.SentAt = r.CreatedAt, p.SentAt
-	r.ExpiresAt, r.ForgetAt = r.CreatedAt.Add(e.Keep), r.CreatedAt.Add(e.Forget)
+	r.ExpiresAt, r.ForgetAt = r.CreatedAt.Add(r.keep), r.CreatedAt.Add(e.Forget)
 }
 
 // ErrSwallowed: the record's statement raised no error and wrote no row. A trigger or rule that
@@ -246,12 +275,20 @@ var ErrSwallowed = errors.New("dedup: a trigger or rule on tool_dedup swallowed 
 // COMMIT. It waits for a twin for up to limit.
 func (t *Table) QueueRecord(p *wire.Pipeline, e *Entry, r *Record, started *time.Time, limit time.Duration) {
 	var result any
-	if !r.Tombstone {
-		result = &r.Result
+	if text := r.stored(); text != nil {
+		result = text
 	}
 	t.startLimit(p, limit)
-	p.Queue(t.insert, &e.Scope, &e.Tool, &e.Key, started, &e.Fingerprint, &e.ArgDigests, (*string)(&r.Outcome), result, &e.Keep, &e.Forget)
+	p.Queue(t.insert, &e.Scope, &e.Tool, &e.Key, started, &e.Fingerprint, &e.ArgDigests, (*string)(&r.Outcome), result, &r.keep, &e.Forget)
 	t.endLimit(p, limit)
+}
+
+// stored returns the text for the column result, nil for NULL.
+func (r *Record) stored() *string {
+	if r.Tombstone {
+		return nil
+	}
+	return &r.Result
 }
 
 // ReadRecord reads the answer of the statement that QueueRecord queued. If it leaves CreatedAt

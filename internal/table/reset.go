@@ -84,12 +84,18 @@ func changeAudited(ctx context.Context, conn *pgx.Conn, limit time.Duration, aud
 	return records > 0, lines > 0, MayNotAudit(err)
 }
 
-// Resolve sets the result of a broken record, if the record is still the one in seen. The same
-// statement adds a line to the audit, if there is one. Resolve reports whether the record was still
-// there, and whether the audit has the line. It waits for the answer to COMMIT for up to limit.
+// Resolve sets the result of a broken record, if the record is still the one in seen. It stores no
+// result if that record or e keeps none. The same statement adds a line to the audit, if there is
+// one. Resolve reports whether the record was still there, and whether the audit has the line. It
+// waits for the answer to COMMIT for up to limit.
 func (t *Table) Resolve(ctx context.Context, conn *pgx.Conn, limit time.Duration, e *Entry, seen *Record, result string, by Said) (resolved, audited bool, err error) {
+	stored, keep := &result, e.Keep
+	if e.Keep == 0 || !seen.Kept() {
+		// expires_at must be before created_at. An hour is longer than the time since the look-up.
+		stored, keep = nil, -seen.Age()-time.Hour
+	}
 	return changeAudited(ctx, conn, limit, t.reset.resolvedAudited, t.reset.resolved, by,
-		e.Scope, e.Tool, e.Key, seen.CreatedAt, string(seen.Outcome), result, e.Keep, e.Forget)
+		e.Scope, e.Tool, e.Key, seen.CreatedAt, string(seen.Outcome), stored, keep, e.Forget)
 }
 
 // auditTable records what operators did to calls.

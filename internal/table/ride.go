@@ -123,10 +123,10 @@ func IsStopped(err error) bool { return wire.SQLState(err) == wire.CodeInvalidTe
 func (t *Table) QueueRecords(p *wire.Pipeline, entries []*Entry, records []*Record, started *time.Time, limit time.Duration) {
 	scopes, tools, keys := names(entries)
 	n := len(entries)
-	fingerprints, digests, results, keep, forget := make([][]byte, n), make([][]byte, n), make([]string, n), make([]int64, n), make([]int64, n)
+	fingerprints, digests, results, keep, forget := make([][]byte, n), make([][]byte, n), make([]*string, n), make([]int64, n), make([]int64, n)
 	for i, e := range entries {
-		fingerprints[i], digests[i], results[i] = e.Fingerprint[:], e.ArgDigests, records[i].Result
-		keep[i], forget[i] = e.Keep.Microseconds(), e.Forget.Microseconds()
+		fingerprints[i], digests[i], results[i] = e.Fingerprint[:], e.ArgDigests, records[i].stored()
+		keep[i], forget[i] = records[i].keep.Microseconds(), e.Forget.Microseconds()
 	}
 	t.startLimit(p, limit)
 	p.Queue(t.many.insert, started, scopes, tools, keys, fingerprints, digests, results, keep, forget)

@@ -317,6 +317,16 @@ func appendParam(b []byte, param any) (_ []byte, format int16, null bool) {
 			b = append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
 		}
 		return b, pgtype.BinaryFormatCode, false
+	case []*string:
+		b = appendArray(b, len(v), pgtype.TextOID)
+		for _, s := range v {
+			if s == nil {
+				b = binary.BigEndian.AppendUint32(b, math.MaxUint32) // NULL
+				continue
+			}
+			b = append(binary.BigEndian.AppendUint32(b, uint32(len(*s))), *s...)
+		}
+		return b, pgtype.BinaryFormatCode, false
 	case [][]byte:
 		b = appendArray(b, len(v), pgtype.ByteaOID)
 		for _, s := range v {

@@ -25,9 +25,10 @@ func TestArrayParams(t *testing.T) {
 			conn, err := pgx.ConnectConfig(ctx, config)
 			require.NoError(t, err)
 			defer conn.Close(ctx)
-			on, q := On(conn), NewQuery(`SELECT $1::text[]::text, $2::bigint[]::text`)
+			on, q := On(conn), NewQuery(`SELECT $1::text[]::text, $2::bigint[]::text, $3::text[]::text`)
 			require.NoError(t, on.Prepare(ctx, q))
 
+			some := `b,"ä`
 			for _, test := range []struct {
 				texts        []string
 				ints         []int64
@@ -38,13 +39,14 @@ func TestArrayParams(t *testing.T) {
 				{[]string{"a", "", `b,"ä`}, []int64{-1, 0, 1 << 40}, `{a,"","b,\"ä"}`, `{-1,0,1099511627776}`},
 			} {
 				p := on.Pipeline()
-				p.Queue(q, test.texts, test.ints)
+				p.Queue(q, test.texts, test.ints, []*string{&some, nil})
 				p.Send(ctx)
-				var text, number string
-				require.True(t, p.Scan(&text, &number))
+				var text, number, optional string
+				require.True(t, p.Scan(&text, &number, &optional))
 				require.NoError(t, p.Close())
 				require.Equal(t, test.text, text)
 				require.Equal(t, test.number, number)
+				require.Equal(t, `{"b,\"ä",NULL}`, optional)
 			}
 		})
 	}

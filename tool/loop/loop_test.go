@@ -253,6 +253,16 @@ func TestMessageErrors(t *testing.T) {
 	require.ErrorContains(t, err, "raise Retention.Result")
 	require.False(t, dedup.IsRetryable(err))
 
+	keepsNone := setup(t, &dedup.Options{Retention: dedup.Retention{Result: -1}})
+	asked := false
+	_, err = loop.Next(t.Context(), loop.New(keepsNone.tools, "acme", "17/5"), func(context.Context) (string, error) {
+		asked = true
+		return "", nil
+	})
+	require.ErrorIs(t, err, dedup.ErrInvalid)
+	require.ErrorContains(t, err, "a run needs its messages")
+	require.False(t, asked)
+
 	_, err = next("fits", "text")
 	require.NoError(t, err)
 	_, err = loop.Next(t.Context(), loop.New(a.tools, "fits", "17/5"), func(context.Context) (int, error) { return 1, nil })

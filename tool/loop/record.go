@@ -19,6 +19,9 @@ func (r *Run) record(turn int) (dedup.Call, error) {
 	if r.session == "" {
 		return dedup.Call{}, &dedup.InvalidError{What: "call", Field: "Session", Missing: true, Reason: "is empty; name the conversation and the user's message in it"}
 	}
+	if r.tools.Deduper().Options().Retention.Result < 0 {
+		return dedup.Call{}, invalid("Retention", "of the Deduper keeps no answers, and a run needs its messages; give the tools that keep none a Retention of their own")
+	}
 	key, err := dedup.KeyFromIntent("loop", r.session, strconv.Itoa(turn))
 	return dedup.Call{Scope: r.scope, Tool: modelTool, Key: key}, err
 }

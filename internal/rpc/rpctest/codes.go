@@ -90,6 +90,12 @@ func (door Door) codes(t *testing.T) {
 			require.NoError(t, err)
 			return create(lamp(), "k")(t, s)
 		}, code: code.Code_FAILED_PRECONDITION, reason: "EXPIRED"},
+		"NotKept": {opts: rpc.Options{Retention: dedup.Retention{Result: -1}}, send: func(t *testing.T, s *server) Answer {
+			first, answer := s.order(t, lamp(), "k")
+			require.Nil(t, answer.Status)
+			require.NotEmpty(t, first.GetId())
+			return create(lamp(), "k")(t, s)
+		}, code: code.Code_FAILED_PRECONDITION, reason: "EXPIRED"},
 		"Blocked": {change: failing(func(ctx context.Context, tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, `INSERT INTO orders (item) VALUES ('canary')`)
 			if err == nil {

@@ -128,6 +128,12 @@ func TestListSince(t *testing.T) {
 	require.Len(t, refused, 9)
 	require.Equal(t, outcome{exit.OK, "", "There is no such record.\n"}, b.dedup(t, "list", "--scope", "acme", "--tool", "other", "--since", "1h"))
 
+	// A record whose answer is not kept expires before it is created.
+	b.exec(t, `INSERT INTO tool_dedup
+		SELECT 'acme', 'minted', 'k' || n, ''::bytea, NULL, 'done', NULL, at, at - n * interval '1 ms', at + interval '30 days'
+		  FROM generate_series(1, 7) n, LATERAL (SELECT now() - n * interval '1 hour' AS at) AS made`)
+	require.Len(t, fine[record](t, b, exit.OK, "list", "--scope", "acme", "--tool", "minted", "--since", "5h30m"), 5)
+
 	// What a tool has kept for several times is listed once each.
 	b.exec(t, `INSERT INTO tool_dedup
 		SELECT 'acme', 'mixed', 'k' || n, ''::bytea, NULL, 'done', '1', at, at + kept, at + kept + CASE WHEN n % 3 = 0 THEN interval '30 days' ELSE interval '40 days' END
