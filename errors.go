@@ -228,7 +228,8 @@ func IsRetryable(err error) bool {
 // ErrExpired, ErrKeyReused, ErrBroken, ErrInvalid, and an error with a method IsAnswer() bool that
 // returns true, such as *tool.ArgumentError. It stays true if the answer wraps, or is joined with,
 // a retryable error; [IsRetryable] is then false. IsAnswer is false for an effect's own error,
-// because a retry runs the effect again, and for ErrSchema, which an operator corrects.
+// which may be the answer of another call, and for a transaction that exceeded a limit on time,
+// because a retry runs the effect again. It is false for ErrSchema, which an operator corrects.
 func IsAnswer(err error) bool {
 	answered, _ := classifyAnswer(err)
 	return answered && !errors.Is(err, ErrSchema)
@@ -239,13 +240,16 @@ func IsAnswer(err error) bool {
 // which Do gave up.
 func classifyAnswer(err error) (answered, open bool) {
 	switch typed := err.(type) {
-	case *effectError:
-		return classifyAnswer(typed.err)
+	case *effectError: // another call's answer is none of this call: a retry runs the effect again
+		_, open = classifyAnswer(typed.err)
+		return false, open
 	case *Error:
 		open = retryable(typed.Answer)
 		return !open, open
-	case *RefusedError, *finalError, *InvalidError:
+	case *RefusedError, *finalError:
 		return true, false
+	case *InvalidError:
+		return !wire.IsTxTimeout(typed.Err), false // a pause may exceed a limit once
 	case interface{ IsAnswer() bool }: // of packages above this one, and of users
 		if typed.IsAnswer() {
 			return true, false

@@ -17,11 +17,14 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // TestRetryBound: the longest pause doubles with each attempt, up to MaxDelay.
@@ -300,4 +303,18 @@ func TestContextErrors(t *testing.T) {
 	require.Equal(t, joined, withContext(ctx, joined))
 	require.ErrorIs(t, withContext(ctx, context.Canceled), cause, "the error alone does not name the cause")
 	require.ErrorIs(t, withContext(ctx, cause), context.Canceled, "nor the cause the error")
+}
+
+// TestIsAnswerOfThisCall: an effect's error is no answer, even if it is the answer of another call,
+// and neither is the end of a transaction that took too long once.
+func TestIsAnswerOfThisCall(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"inner refusal": &effectError{&RefusedError{Message: "sold out"}},
+		"too slow":      tooSlow(&pgconn.PgError{Code: wire.CodeIdleInTransaction}),
+	} {
+		require.False(t, IsAnswer(err), name)
+		require.False(t, IsRetryable(err), name)
+	}
+	require.True(t, IsAnswer(misused(guard.ErrTxControl)))
 }

@@ -111,7 +111,7 @@ func (a *attempt) perform(ctx context.Context, b bracket) verdict {
 	case err != nil:
 		return a.failed(atEffect, err)
 	case ctx.Err() != nil: // neither record nor COMMIT was sent: nothing is committed
-		return fail(fmt.Errorf("dedup: before commit: %w", contextError(ctx)))
+		return fail(beforeCommit(ctx))
 	}
 	if c.discards {
 		a.on.Forget()
@@ -120,6 +120,11 @@ func (a *attempt) perform(ctx context.Context, b bracket) verdict {
 	p := a.on.Pipeline()
 	a.table.QueueRecord(p, &c.Entry, &c.written, &a.started, a.limit)
 	return b.end(ctx, p)
+}
+
+// beforeCommit is the error of a call whose context ended before its record was sent.
+func beforeCommit(ctx context.Context) error {
+	return fmt.Errorf("dedup: before commit: %w", contextError(ctx))
 }
 
 // rodeOrRun returns the text to record. The statement that rode with the look-up has returned it,
@@ -156,6 +161,9 @@ func (a *attempt) runEffect(ctx context.Context) (text string, err error) {
 	}()
 	text, err = c.effect(inner, inner.Tx())
 	returned = true
+	if err == nil && ctx.Err() != nil { // so that the guard examines the transaction: no record does
+		err = beforeCommit(ctx)
+	}
 	return text, inner.Verdict(ctx, a.started, err)
 }
 

@@ -11,7 +11,9 @@ import (
 // ClientKey returns an interceptor for clients. It makes a key for each request and sends it as the
 // header Idempotency-Key, unless the request has one there or in its field request_id. The key
 // stays with the request, so that an interceptor before this one which sends the request again
-// sends the same key. Set the header of a [connect.Request] to send a key of one's own.
+// sends the same key. So a [connect.Request] is one call: a program that sends it again, after it
+// succeeded too, gets the first answer. Make a new Request for a new call. Set its header to send a
+// key of one's own.
 //
 // A key that outlives the process is the caller's to keep: after a restart a request made anew is
 // another one.

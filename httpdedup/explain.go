@@ -47,7 +47,10 @@ func (m *Middleware) explainIn(words door.Words, r *http.Request, inv tool.Invoc
 		refused.Status, refused.Changed = m.opts.ReusedStatus, f.Record.Changed
 	case door.Expired, door.ArgumentsInvalid:
 	case door.Refused:
-		refused.Detail, refused.Code = f.Refusal.Message, f.Refusal.Code
+		shown, hidden := door.Disclose(f.Refusal)
+		if refused.Detail, refused.Code = shown.Message, shown.Code; hidden {
+			report(err)
+		}
 	case door.KeyRequired, door.KeyInvalid: // of the arguments: keyOf has checked the header
 		return refuse(kindInvalidBody, words.Text(f))
 	case door.InFlight, door.OutcomeUnknown, door.Unavailable, door.Timeout:

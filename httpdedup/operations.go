@@ -150,7 +150,8 @@ func describe(status external.Status) (*operation, error) {
 		}
 	case door.StateRefused:
 		if op.Response = responseOf(record.Refusal.Details); op.Response == nil {
-			op.Refusal = &operationRefusal{Message: record.Refusal.Message, Code: record.Refusal.Code}
+			shown, _ := door.Disclose(record.Refusal)
+			op.Refusal = &operationRefusal{Message: shown.Message, Code: shown.Code}
 		}
 	}
 	return op, nil

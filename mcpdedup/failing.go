@@ -110,19 +110,14 @@ var next = map[door.Code]string{
 }
 
 func refusedFailure(refused *dedup.RefusedError) failure {
-	f := failure{code: door.Refused, text: refused.Message, meta: mcp.Meta{door.MetaDuplicate: door.IsDuplicate(refused.Replayed, refused.Recovered), door.MetaFirstAt: rfc3339(refused.CreatedAt)}}
-	if door.OfDatabase(refused.Message) {
-		// The error of the database or its driver was recorded as the answer, by a tool that
-		// records all errors. A replay has only its text.
-		f.text, f.hidden = door.HiddenRefusal, true
-		return f
-	}
+	shown, hidden := door.Disclose(refused)
+	f := failure{code: door.Refused, text: shown.Message, hidden: hidden, meta: mcp.Meta{door.MetaDuplicate: door.IsDuplicate(refused.Replayed, refused.Recovered), door.MetaFirstAt: rfc3339(refused.CreatedAt)}}
 	extra := map[string]any{}
-	if refused.Code != "" {
-		extra["code"] = refused.Code
+	if shown.Code != "" {
+		extra["code"] = shown.Code
 	}
-	if refused.Details != nil {
-		extra["details"] = refused.Details
+	if shown.Details != nil {
+		extra["details"] = shown.Details
 	}
 	if len(extra) > 0 {
 		f.meta[door.MetaRefusal] = extra

@@ -100,3 +100,50 @@ func TestBeginFunc(t *testing.T) {
 		require.ErrorIs(t, sqldedup.BeginFunc[*sql.Tx](b.ctx, b.d, nil), dedup.ErrInvalid)
 	})
 }
+
+// TestUndoneBesideARefusal: a call whose statements were undone has no record, although BeginFunc
+// commits the refusal of the next call. Without a call, the refusal is not committed either.
+func TestUndoneBesideARefusal(t *testing.T) {
+	t.Parallel()
+	undo := func(ctx context.Context, db *sql.DB) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		if _, err := db.ExecContext(ctx, `INSERT INTO notes (text) VALUES ('a')`); err != nil {
+			return err
+		}
+		return tx.Rollback()
+	}
+	for name, first := range map[string]func(b bundle, db *sql.DB) error{
+		"InACall": func(b bundle, db *sql.DB) error {
+			_, err := sqldedup.DoTx(b.ctx, b.d, db, call("a"), func(ctx context.Context) (string, error) { return "wrote a", undo(ctx, db) })
+			require.ErrorIs(t, err, dedup.ErrInvalid)
+			return nil
+		},
+		"BesideCalls": func(b bundle, db *sql.DB) error { return undo(b.ctx, db) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			err := sqldedup.BeginFunc(b.ctx, b.d, func(db *sql.DB) error {
+				if err := first(b, db); err != nil {
+					return err
+				}
+				_, err := sqldedup.DoTx(b.ctx, b.d, db, call("b"), func(context.Context) (string, error) {
+					return "", dedup.Final(errors.New("declined"))
+				})
+				return err
+			})
+			if name == "InACall" { // the call's savepoint is rolled back, and the refusal committed
+				require.ErrorIs(t, err, dedup.ErrRefused)
+				require.Equal(t, dedup.StateRefused, b.state(t, "b"))
+			} else {
+				require.ErrorIs(t, err, dedup.ErrInvalid)
+				require.Equal(t, dedup.StateNotFound, b.state(t, "b"))
+			}
+			require.Equal(t, dedup.StateNotFound, b.state(t, "a"))
+			require.Empty(t, b.notes(t))
+		})
+	}
+}

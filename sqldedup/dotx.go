@@ -62,7 +62,7 @@ func DoTx[R any](ctx context.Context, d *dedup.Deduper, tx Tx, call dedup.Call, 
 // runInside runs the effect of a DoTx on a session's transaction. DoTx holds the session's lock;
 // the effect uses the session on the call's own transaction.
 func runInside[R any](ctx context.Context, s *session, guarded pgx.Tx, effect func(ctx context.Context) (R, error)) (result R, err error) {
-	outer, floor := s.tx, s.floor
+	outer, floor, undone := s.tx, s.floor, s.undone
 	s.tx, s.floor = guarded, len(s.saved)
 	s.calls++
 	s.mu.Unlock()
@@ -72,7 +72,7 @@ func runInside[R any](ctx context.Context, s *session, guarded pgx.Tx, effect fu
 		if s.left {
 			err = errDone // leave closed the connection
 		} else {
-			err = s.leaveCall(ctx, err)
+			err = s.leaveCall(ctx, undone, err)
 		}
 		s.tx, s.floor = outer, floor
 	}()

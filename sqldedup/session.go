@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -80,14 +81,15 @@ func (s *session) leave(ctx context.Context, err error) error {
 	switch {
 	case s.misuse != nil:
 		return guard.Misused(ctx, s.misuse, err)
-	case err == nil:
-		return s.undone
+	case s.undone != nil && (err == nil || errors.Is(err, dedup.ErrRefused)): // BeginFunc commits a refusal
+		return guard.Misused(ctx, s.undone, err)
 	}
 	return err
 }
 
-// leaveCall ends the effect of a DoTx that returned err, and returns its error.
-func (s *session) leaveCall(ctx context.Context, err error) error {
+// leaveCall ends the effect of a DoTx that returned err, and returns its error. before is what undone
+// was when the effect began: the call's savepoint rolls back what the effect undid.
+func (s *session) leaveCall(ctx context.Context, before, err error) error {
 	if s.lost() {
 		return err
 	}
@@ -95,6 +97,10 @@ func (s *session) leaveCall(ctx context.Context, err error) error {
 		_ = s.reading.end()
 	}
 	s.dropEnded()
+	if undone := s.undone; undone != before && err == nil {
+		err = undone
+	}
+	s.undone = before
 	if len(s.saved) == s.floor {
 		return err
 	}

@@ -19,6 +19,10 @@ import (
 // call's record, the call may use the key of its arguments. It does if the message shows that the
 // id is shared, or if the key of the arguments has a record already. Otherwise the call stays
 // refused: arguments that changed on the way must not run again.
+//
+// The first call's record may go away before another's, by a Reset or because it is older. If the
+// message shows that the id is shared, a call therefore first looks for a record under the key of
+// its arguments. A part of the message that is delivered then does not show it.
 func (r *Registry) runByID(ctx context.Context, c *call) (_ Answer, err error) {
 	if c.id() == "" {
 		if c.inv.Turn == 0 && !c.inMessage {
@@ -33,12 +37,18 @@ func (r *Registry) runByID(ctx context.Context, c *call) (_ Answer, err error) {
 		return Answer{}, err
 	}
 	byArgs := *c // copied before a guard wraps the effect
+	if byArgs.Key, err = byArgs.keyFromArgs(); err != nil {
+		return Answer{}, err
+	}
+	if c.shared {
+		if known, err := r.exists(ctx, &byArgs); err != nil {
+			return Answer{}, err
+		} else if known {
+			return r.run(ctx, &byArgs)
+		}
+	}
 	answer, err := r.run(ctx, c)
 	if !isReused(err, c) {
-		return answer, err
-	}
-	var keyErr error
-	if byArgs.Key, keyErr = byArgs.keyFromArgs(); keyErr != nil {
 		return answer, err
 	}
 	if !c.shared {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -384,4 +385,36 @@ func TestSharedIDOfExternalTools(t *testing.T) {
 	require.EqualValues(t, 3, b.runs.Load())
 	calls[2].Args = json.RawMessage(`{"order":"other","amount":1}`)
 	require.ErrorIs(t, b.fails(t, calls[2]), dedup.ErrKeyReused)
+}
+
+// TestSharedIDOfAFreedCall: two calls of a message share an id, and the record of the first is
+// freed. The second, given again with its message, is a replay.
+func TestSharedIDOfAFreedCall(t *testing.T) {
+	t.Parallel()
+	d, err := dedup.New(pgtest.New(t).Pool(t), nil)
+	require.NoError(t, err)
+	tools := tool.NewRegistry(d, nil)
+	type in struct {
+		Item string `json:"item"`
+	}
+	runs := map[string]int{}
+	require.NoError(t, tools.Add(tool.Tool[in, string]{Name: "add_bag", Class: tool.Write, Run: func(_ context.Context, _ pgx.Tx, in in) (string, error) {
+		runs[in.Item]++
+		return in.Item, nil
+	}}))
+	call := func(item string) tool.Invocation {
+		return tool.Invocation{Scope: "acme", Session: "17", Turn: 1, CallID: "call_0", Tool: "add_bag", Args: json.RawMessage(`{"item":"` + item + `"}`)}
+	}
+	give := func(i int) tool.Answer {
+		answer, err := tools.Message(call("A"), call("B")).Invoke(t.Context(), i)
+		require.NoError(t, err)
+		return answer
+	}
+	first := give(0)
+	give(1)
+	freed, err := d.Reset(t.Context(), "acme", "add_bag", first.Key, dedup.ResetOptions{Reason: "A was wrong"})
+	require.NoError(t, err)
+	require.True(t, freed)
+	require.True(t, give(1).Replayed)
+	require.Equal(t, map[string]int{"A": 1, "B": 1}, runs)
 }

@@ -29,10 +29,8 @@ func Reply(a Answer, err error) (text string, isError bool, _ error) {
 	words := door.Words{Arguments: "arguments", Same: "with the same arguments", New: "make a new call"}
 	switch f := door.FailureOf(name, err); f.Code {
 	case door.Refused:
-		if door.OfDatabase(f.Refusal.Message) {
-			return door.HiddenRefusal, true, nil
-		}
-		return f.Refusal.Message, true, nil
+		shown, _ := door.Disclose(f.Refusal)
+		return shown.Message, true, nil
 	case door.ArgumentsInvalid, door.KeyReused, door.Expired, door.Blocked, door.Parked:
 		return words.Text(f), true, nil
 	}

@@ -374,3 +374,66 @@ func setupCorpus(t *testing.T, mode pgx.QueryExecMode) (context.Context, *bundle
 	b.exec(t, corpus.Schema, pgx.QueryExecModeSimpleProtocol)
 	return ctx, b
 }
+
+// TestSwappedAndEnded: an effect commits its transaction and begins another on the connection. Its
+// identity is blocked, also if the context ends before the record is sent.
+func TestSwappedAndEnded(t *testing.T) {
+	t.Parallel()
+	bothOrders(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, nil)
+		for range 2 {
+			ctx, cancel := context.WithCancel(ctx)
+			_, err := dedup.Do(ctx, f.d, call("k"), func(ctx context.Context, tx pgx.Tx) (int, error) {
+				for _, sql := range []string{`INSERT INTO effects (ref) VALUES ('k')`, `COMMIT`, `BEGIN`} {
+					_, err := tx.Conn().Exec(ctx, sql)
+					require.NoError(t, err)
+				}
+				cancel()
+				return 0, nil
+			})
+			require.Error(t, err)
+		}
+		require.Equal(t, 1, f.effects(t, "k"))
+		_, err := dedup.Do(ctx, f.d, call("k"), func(context.Context, pgx.Tx) (int, error) { return 0, nil })
+		require.ErrorIs(t, err, dedup.ErrBroken)
+	})
+}
+
+// TestHandledErrorBeforeAFault: an effect handles an error behind a savepoint and ignores a deadlock
+// that follows, in a statement, a batch or a copy. The deadlock is retried.
+func TestHandledErrorBeforeAFault(t *testing.T) {
+	t.Parallel()
+	const deadlock = `DO $$ BEGIN RAISE EXCEPTION 'deadlock' USING ERRCODE = '40P01'; END $$`
+	ctx, b := setup(t, nil)
+	for name, fail := range map[string]func(ctx context.Context, tx pgx.Tx) error{
+		"Exec": func(ctx context.Context, tx pgx.Tx) error { _, err := tx.Exec(ctx, deadlock); return err },
+		"Batch": func(ctx context.Context, tx pgx.Tx) error {
+			batch := &pgx.Batch{}
+			batch.Queue(deadlock)
+			return tx.SendBatch(ctx, batch).Close()
+		},
+		"BatchExec": func(ctx context.Context, tx pgx.Tx) error {
+			batch := &pgx.Batch{}
+			batch.Queue(deadlock)
+			results := tx.SendBatch(ctx, batch)
+			_, err := results.Exec()
+			return errors.Join(err, results.Close())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runs := 0
+			_, err := dedup.Do(ctx, b.d, call(name), func(ctx context.Context, tx pgx.Tx) (int, error) {
+				runs++
+				err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { _, err := tx.Exec(ctx, `SELECT 1/0`); return err })
+				require.Error(t, err)
+				if runs == 1 {
+					require.Error(t, fail(ctx, tx))
+				}
+				return runs, nil
+			})
+			require.NoError(t, err)
+			require.Equal(t, 2, runs)
+		})
+	}
+}

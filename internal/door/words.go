@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tooldedup/dedup"
 )
 
 // Words are a door's names for things in texts for clients. Each text states the event, then
@@ -138,6 +140,18 @@ func Second(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // Seconds returns d in whole seconds, rounded up.
 func Seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
+
+// Disclose returns what a client may see of a refusal. The text of an error of the database or its
+// driver can be recorded as the answer, by a tool that records all errors or makes such an error
+// final. Then HiddenRefusal replaces it, and hidden is true.
+func Disclose(refused *dedup.RefusedError) (shown dedup.RefusedError, hidden bool) {
+	if !OfDatabase(refused.Message) {
+		return *refused, false
+	}
+	shown = *refused
+	shown.Message, shown.Code, shown.Details = HiddenRefusal, "", nil
+	return shown, true
+}
 
 // HiddenRefusal replaces the text of a refusal that is OfDatabase.
 const HiddenRefusal = "The tool refused this call, and its answer is final."

@@ -52,3 +52,16 @@ func TestTurn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, key)
 }
+
+func TestDisclose(t *testing.T) {
+	t.Parallel()
+	own := dedup.RefusedError{Message: "sold out", Code: "sold_out", Details: []byte(`{"left":0}`)}
+	shown, hidden := door.Disclose(&own)
+	require.False(t, hidden)
+	require.Equal(t, own, shown)
+	shown, hidden = door.Disclose(&dedup.RefusedError{
+		Message: `ERROR: invalid input syntax for type integer: "ada@example.com" (SQLSTATE 22P02)`, Code: "22P02", Details: []byte(`"ada"`),
+	})
+	require.True(t, hidden)
+	require.Equal(t, dedup.RefusedError{Message: door.HiddenRefusal}, shown)
+}

@@ -92,8 +92,8 @@ func (e *guardedTx) ended() bool {
 	return !pg.IsClosed() && pg.TxStatus() == 'I'
 }
 
-// note keeps the first error of a statement, or the error with which the server ended the session
-// because of a limit.
+// note keeps the last error of a statement that may have aborted the transaction. An error that a
+// savepoint undid was followed by another.
 func (e *guardedTx) note(err error) {
 	if err == nil {
 		return
@@ -101,10 +101,9 @@ func (e *guardedTx) note(err error) {
 	var server *pgconn.PgError
 	switch {
 	case !errors.As(err, &server):
-	case wire.IsTxTimeout(server):
-		e.root.failed.Store(server)
+	case server.Code == wire.CodeTxAborted: // it follows from the error before
 	default:
-		e.root.failed.CompareAndSwap(nil, server)
+		e.root.failed.Store(server)
 	}
 }
 
@@ -222,14 +221,42 @@ func (e *guardedTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResult
 	if err != nil {
 		return pgx.FailedBatchResults(b, err)
 	}
-	return e.tx.SendBatch(ctx, b)
+	return notedBatch{e.tx.SendBatch(ctx, b), e}
+}
+
+// notedBatch notes the errors of a batch.
+type notedBatch struct {
+	pgx.BatchResults
+	e *guardedTx
+}
+
+func (b notedBatch) Exec() (pgconn.CommandTag, error) {
+	tag, err := b.BatchResults.Exec()
+	b.e.note(err)
+	return tag, err
+}
+
+func (b notedBatch) Query() (pgx.Rows, error) {
+	rows, err := b.BatchResults.Query()
+	b.e.note(err)
+	return notedRows{rows, b.e}, err
+}
+
+func (b notedBatch) QueryRow() pgx.Row { return notedRow{b.BatchResults.QueryRow(), b.e} }
+
+func (b notedBatch) Close() error {
+	err := b.BatchResults.Close()
+	b.e.note(err)
+	return err
 }
 
 func (e *guardedTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error) {
 	if err := e.ready(ctx, ""); err != nil {
 		return 0, err
 	}
-	return e.tx.CopyFrom(ctx, table, columns, rows)
+	n, err := e.tx.CopyFrom(ctx, table, columns, rows)
+	e.note(err)
+	return n, err
 }
 
 func (e *guardedTx) LargeObjects() pgx.LargeObjects {

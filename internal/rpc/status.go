@@ -75,9 +75,12 @@ func (g *Door) status(ctx context.Context, m *method, inv tool.Invocation, err e
 	case door.Expired:
 		metadata["first_at"] = f.Record.FirstAt.UTC().Format(time.RFC3339)
 	case door.Refused:
-		text = f.Refusal.Message
-		if f.Refusal.Code != "" {
-			metadata["code"] = f.Refusal.Code
+		shown, hidden := door.Disclose(f.Refusal)
+		if text = shown.Message; shown.Code != "" {
+			metadata["code"] = shown.Code
+		}
+		if hidden {
+			g.opts.OnError(context.WithValue(ctx, door.InvocationKey{}, inv), m.name, err)
 		}
 	case door.Timeout:
 		if ended := ctx.Err(); errors.Is(ended, context.Canceled) {

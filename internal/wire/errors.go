@@ -19,6 +19,7 @@ const (
 	CodeReadOnly              = "25006"
 	CodeIdleInTransaction     = "25P03"
 	CodeTransactionTimeout    = "25P04"
+	CodeTxAborted             = "25P02"
 	CodePreparedMissing       = "26000"
 	CodeSerialization         = "40001"
 	codeCompletionUnknown     = "40003"
