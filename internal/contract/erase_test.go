@@ -170,8 +170,9 @@ func TestEraseInBatches(t *testing.T) {
 		err error
 	}
 	erased := make(chan outcome, 1)
+	d := f.peer(t)
 	go func() {
-		result, err := f.peer(t).Erase(ctx, "acme", "", leaves("ada"))
+		result, err := d.Erase(ctx, "acme", "", leaves("ada"))
 		erased <- outcome{result, err}
 	}()
 	f.untilWaitingInside(t, 1)
