@@ -144,7 +144,7 @@ func TestKeyIsFreeAfterTheAudit(t *testing.T) {
 	h := add(f, s.tool(external.Tool[in, out]{Settles: time.Millisecond}))
 	_, err := h.Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
-	s.looks, s.looked = []answer{fails(errors.New("503")), is("ch_1")}, 0
+	s.looks, s.looked = []answer{fails(errors.New("503")), fails(errors.New("503"))}, 0 // a slow machine looks twice
 	f.exec(`DELETE FROM tool_dedup`)
 	f.exec(`UPDATE tool_effect SET forget_at = clock_timestamp(), due_at = clock_timestamp()`)
 	_, err = h.Do(f.ctx, call("k"), in{2}) // its look-up fails
@@ -155,6 +155,7 @@ func TestKeyIsFreeAfterTheAudit(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, open, 1)
 	f.untilDue(open[0])
+	s.looks, s.looked = []answer{is("ch_1")}, 0
 	result, err := h.Do(f.ctx, call("k"), in{2})
 	require.NoError(t, err)
 	require.Equal(t, out{"ch_1"}, result.Value)
