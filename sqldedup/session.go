@@ -30,7 +30,7 @@ type session struct {
 	// reading is the open result set.
 	reading *rows
 	misuse  error
-	// undone is the error of an effect that returns none.
+	// undone is the error of an effect that returns none, or a refusal: BeginFunc would commit it.
 	undone error
 	left   bool
 }

@@ -399,13 +399,20 @@ func TestSwappedAndEnded(t *testing.T) {
 	})
 }
 
-// TestHandledErrorBeforeAFault: an effect handles an error behind a savepoint and ignores a deadlock
-// that follows, in a statement, a batch or a copy. The deadlock is retried.
+// TestHandledErrorBeforeAFault: an effect handles an error behind a savepoint, and ignores a
+// deadlock that follows in a statement, a batch or a copy. The deadlock is retried.
 func TestHandledErrorBeforeAFault(t *testing.T) {
 	t.Parallel()
 	const deadlock = `DO $$ BEGIN RAISE EXCEPTION 'deadlock' USING ERRCODE = '40P01'; END $$`
 	ctx, b := setup(t, nil)
+	b.exec(t, `CREATE FUNCTION deadlock() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'deadlock' USING ERRCODE = '40P01'; END $$;
+CREATE TABLE doomed (n int);
+CREATE TRIGGER deadlock BEFORE INSERT ON doomed FOR EACH ROW EXECUTE FUNCTION deadlock()`)
 	for name, fail := range map[string]func(ctx context.Context, tx pgx.Tx) error{
+		"Copy": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.CopyFrom(ctx, pgx.Identifier{"doomed"}, []string{"n"}, pgx.CopyFromRows([][]any{{1}}))
+			return err
+		},
 		"Exec": func(ctx context.Context, tx pgx.Tx) error { _, err := tx.Exec(ctx, deadlock); return err },
 		"Batch": func(ctx context.Context, tx pgx.Tx) error {
 			batch := &pgx.Batch{}

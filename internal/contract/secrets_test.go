@@ -181,9 +181,8 @@ func (s secretScene) saw(err error) {
 }
 
 // TestLongSecrets has secrets in keys, arguments and results. No error, no event and no line of the
-// server's log has one. No table has an answer that is not kept. A secret in the text of a statement
-// without dedup is found in the server's log, and an answer that is kept in the table, so that both
-// searches are known to work.
+// server's log has one. No table has an answer that is not kept. The search of the log finds a
+// secret in the text of a statement without dedup, and the search of the tables a kept answer.
 func TestLongSecrets(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -189,8 +189,8 @@ func TestCutBeforeSyncKeepsTheSync(t *testing.T) {
 	require.False(t, b.done(t, "key"))
 }
 
-// TestCuts cuts a transaction's last batch behind its bytes, in each direction: every third one, and
-// each of the last ones, which end the COMMIT's Execute. The transaction is committed if this
+// TestCuts cuts a transaction's last batch behind its bytes, in each direction: every third one,
+// and each of the last ones, which end the COMMIT's Execute. The transaction is committed if this
 // message was complete, and otherwise not.
 func TestCuts(t *testing.T) {
 	t.Parallel()
