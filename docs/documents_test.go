@@ -24,9 +24,9 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// fragmentFile is the beginning of the file that a fragment of Go in a document is compiled in. Every
-// fragment may use these imports, declarations and variables. The fragment follows as the body of a
-// function that returns an error.
+// fragmentFile begins the file in which a fragment of Go in a document is compiled. Every fragment
+// may use these imports, declarations and variables. The fragment follows as the body of a function
+// that returns an error.
 const fragmentFile = `package fragment
 
 import (

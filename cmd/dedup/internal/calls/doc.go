@@ -1,5 +1,6 @@
-// Package calls has the commands about calls. They read, reset and erase records, list entries that need
-// attention, print counts, show and resolve effects outside the database, and derive keys.
+// Package calls has the commands about calls. They read, reset, export and erase records, list
+// entries that need attention, print counts, show and resolve effects outside the database, and
+// derive keys.
 //
 // The data comes from package inspect. The fields for --json are stable: later versions may add
 // fields and never remove one. The program has no tools of package external. It stores a verdict,
