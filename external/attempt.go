@@ -153,8 +153,9 @@ func (x *Tools) parkedEvent(ctx context.Context, at *attempt, ref, why string) {
 }
 
 // parkUnrecorded parks an operation whose outcome is known but cannot be recorded, because its
-// result cannot be encoded or Finish or Refused fails. v is the outcome as a verdict: it is stored
-// and tried again at the times of a parked operation's look-ups.
+// result cannot be encoded, Finish or Refused fails, or the database is too slow. v is the outcome
+// as a verdict: it is stored and tried again at the times of a parked operation's look-ups. A
+// temporary error is no reason to give up, so it does not count.
 func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v verdict, why error) error {
 	text := unrecorded + note(why)
 	if at.row.verdict != nil { // keep the verdict's actor and reason
@@ -165,7 +166,10 @@ func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v v
 	}
 	tries := 0
 	if at.row.state == Parked {
-		tries = at.row.tries + 1
+		tries = at.row.tries
+		if !isTemporary(why) {
+			tries++
+		}
 	}
 	var until *time.Duration
 	if v.name != "" {

@@ -190,3 +190,29 @@ func TestFinishMeetsALock(t *testing.T) {
 	f.until("1", external.Done)
 	f.until("2", external.Done)
 }
+
+// TestOutcomeOutlivesALongLock has an outcome that cannot be recorded, because Finish meets a lock
+// that is held for longer than a parked operation is looked up. The outcome is recorded afterwards.
+func TestOutcomeOutlivesALongLock(t *testing.T) {
+	t.Parallel()
+	const lease = 100 * time.Millisecond
+	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: lease})
+	f.makeLedger()
+	locked := f.begin()
+	_, err := locked.Exec(f.ctx, `LOCK TABLE ledger`)
+	require.NoError(t, err)
+	h := add(f, ledger(external.Tool[in, out]{KeyKept: external.Forever, Perform: answering("ch_1")}))
+	_, err = h.Do(f.ctx, call("k"), in{1})
+	f.parkedBy(err, "longer than Options.Lease")
+	for range 5 { // more than the look-ups of a parked operation
+		f.untilDue(f.lookup("k"))
+		op, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, "happened", op.Verdict)
+		require.False(t, op.Due.IsZero())
+		require.Less(t, op.Due.Sub(op.Now), 3*lease, "a temporary error is no reason to wait longer")
+	}
+	require.NoError(t, locked.Rollback(f.ctx))
+	f.until("k", external.Done)
+	require.Equal(t, []string{"finish ch_1"}, f.ledger(1))
+}

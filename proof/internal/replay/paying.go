@@ -67,27 +67,27 @@ func (p *paying) operation(ctx context.Context, w *written) (external.Operation,
 }
 
 // resolve resolves a parked write by the provider's book. Every parked twin calls it, and the
-// others find it resolved.
-func (p *paying) resolve(ctx context.Context, s *session, w *written) error {
+// others find it resolved. It returns the operation as it was before.
+func (p *paying) resolve(ctx context.Context, s *session, w *written) (external.Operation, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	op, err := p.operation(ctx, w)
 	if err != nil || op.State != external.Parked || op.Verdict != "" {
-		return err
+		return op, err
 	}
 	ids := p.provider.Book(w.ref)
 	verdict := external.Never("the provider's book has nothing")
 	if len(ids) > 0 {
 		text, err := payment.Preview(ctx, s.db.nodes[0], w.ref)
 		if err != nil {
-			return fmt.Errorf("finding out what a parked call would have answered: %w", err)
+			return op, fmt.Errorf("finding out what a parked call would have answered: %w", err)
 		}
 		verdict = external.Happened(payment.Out{ID: ids[0], Text: text}, "the provider's book has it")
 	}
 	if err := p.tools.Resolve(ctx, op, verdict); errors.Is(err, dedup.ErrInFlight) {
-		return nil // a look-up has found it meanwhile
+		return op, nil // a look-up has found it meanwhile
 	} else if err != nil {
-		return err
+		return op, err
 	}
 	w.parked++
 	p.external.Parked++
@@ -99,7 +99,7 @@ func (p *paying) resolve(ctx context.Context, s *session, w *written) error {
 		p.external.Known++
 		s.say("%s: %s is parked, and it could be known: %s", w.ref, w.call.Tool, op.Note)
 	}
-	return nil
+	return op, nil
 }
 
 // check compares an answered write with its record and the provider's book.

@@ -96,9 +96,6 @@ func (s *session) round(ctx context.Context, w *written, planned round) error {
 	return cmp.Or(append(errs, err)...) // twins fail alike
 }
 
-// errParked is the error of a call that waits for its verdict to be carried out.
-var errParked = errors.New("parked")
-
 // deliver repeats a call until it is answered, as an orchestrator does, and compares the answer
 // with the recording. An unanswered call ends the arm: every fault passes. w is nil for a read.
 func (s *session) deliver(ctx context.Context, w *written, call *recording.Call, at int) error {
@@ -116,10 +113,11 @@ func (s *session) deliver(ctx context.Context, w *written, call *recording.Call,
 		}
 		switch {
 		case err == nil && answer.Parked:
-			if err := s.paying.resolve(ctx, s, w); err != nil {
+			op, err := s.paying.resolve(ctx, s, w)
+			if err != nil {
 				return lab.Hopeless{Err: err}
 			}
-			return errParked
+			return fmt.Errorf("parked, and its verdict is not carried out yet: %+v", op)
 		case err == nil || ctx.Err() != nil:
 			return err
 		}

@@ -163,7 +163,7 @@ func TestUsage(t *testing.T) {
 	}
 	got := run(t.Context(), "--help")
 	require.Equal(t, exit.OK, got.code)
-	require.Contains(t, got.out, "The exit code is 0")
+	require.Contains(t, got.out, "The exit code is 1 if there is an error")
 }
 
 func TestInterrupted(t *testing.T) {
