@@ -53,10 +53,11 @@ type Options struct {
 	// RetryAfter is the delay of a RetryInfo. Default 1 second, at most 1 hour.
 	RetryAfter time.Duration
 
-	// OnError gets each error that the client does not see: the reason for internal or BLOCKED, and
-	// an error of Scope that is not a *connect.Error. [tool.InvocationOf] of ctx has the call. err
-	// may quote the database's message, which can have values in it. Default: a line at level Error
-	// to slog.Default, with the SQLSTATE instead of the database's message.
+	// OnError gets each error that the client does not see: the reason for internal or BLOCKED, a
+	// final error with the database's text, and an error of Scope that is not a *connect.Error.
+	// [tool.InvocationOf] of ctx has the call. err may quote the database's message, which can have
+	// values in it. Default: a line at level Error to slog.Default, with the SQLSTATE instead of the
+	// database's message.
 	OnError func(ctx context.Context, method string, err error)
 }
 

@@ -124,11 +124,20 @@ func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 		return encodeMessage(message)
 	}
 	if refused := new(dedup.RefusedError); errors.As(j.g.d.Refusal(err), &refused) {
-		s := j.r.StatusOf(err)
-		if s == nil {
-			s = &status.Status{Code: int32(code.Code_FAILED_PRECONDITION), Message: refused.Message}
-		}
-		return nil, dedup.Final(&refusal{s, err})
+		return nil, dedup.Final(j.refusal(ctx, err, refused))
 	}
 	return nil, &failure{err}
+}
+
+// refusal returns the handler's final error with the status that it has or gets. A text of the
+// database is recorded, and OnError gets it. The client does not see it.
+func (j *job) refusal(ctx context.Context, err error, refused *dedup.RefusedError) *refusal {
+	if s := j.r.StatusOf(err); s != nil {
+		return &refusal{s, s.GetMessage(), err}
+	}
+	shown, hidden := door.Disclose(refused)
+	if hidden {
+		j.g.opts.OnError(ctx, j.inv.Tool, err)
+	}
+	return &refusal{&status.Status{Code: int32(code.Code_FAILED_PRECONDITION), Message: shown.Message}, refused.Message, err}
 }

@@ -47,16 +47,17 @@ func (m *method) decodeMessage(text json.RawMessage) (proto.Message, error) {
 // refusal is a handler's final error. The record keeps its status.
 type refusal struct {
 	status *status.Status
+	text   string
 	err    error
 }
 
 // Error implements error. The record keeps the text.
-func (e *refusal) Error() string { return e.status.GetMessage() }
+func (e *refusal) Error() string { return e.text }
 
 // Unwrap returns the handler's error, whose code the record keeps.
 func (e *refusal) Unwrap() error { return e.err }
 
-// MarshalJSON implements json.Marshaler. The record keeps the text as details.
+// MarshalJSON implements json.Marshaler. The record keeps the status as details.
 func (e *refusal) MarshalJSON() ([]byte, error) {
 	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(e.status)
 	if err != nil {

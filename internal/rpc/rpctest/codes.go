@@ -104,6 +104,14 @@ func (door Door) codes(t *testing.T) {
 			return err
 		}), send: create(lamp(), "k"), code: code.Code_FAILED_PRECONDITION, reason: "BLOCKED", told: true},
 		"EndsItself": {change: failing(func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) }), send: create(lamp(), "k"), code: code.Code_INTERNAL, reason: "FAILED", told: true},
+		"FinalOfDatabase": {change: failing(func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, `SELECT 'canary'::int`)
+			return dedup.Final(err)
+		}), send: func(t *testing.T, s *server) Answer {
+			first := create(lamp(), "k")(t, s)
+			require.NotContains(t, first.Status.GetMessage(), "canary")
+			return create(lamp(), "k")(t, s)
+		}, code: code.Code_FAILED_PRECONDITION, told: true},
 		"NoSchema": {send: func(t *testing.T, s *server) Answer {
 			_, err := s.pool.Exec(t.Context(), `ALTER TABLE tool_dedup RENAME TO canary`)
 			require.NoError(t, err)
@@ -140,8 +148,8 @@ func (door Door) codes(t *testing.T) {
 				require.Equal(t, c.reason, info.GetReason())
 				require.Equal(t, c.later, retry.GetRetryDelay().AsDuration() == 7*time.Second)
 				require.NotEmpty(t, answer.Status.GetMessage())
-				require.NotContains(t, answer.Status.GetMessage(), "canary")
 			}
+			require.NotContains(t, answer.Status.GetMessage(), "canary")
 			require.Equal(t, c.told, len(s.told) == 1)
 		})
 	}
