@@ -3,6 +3,7 @@ package dedup
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -80,7 +81,11 @@ func rowTo[R any](row pgx.CollectableRow) (value R, err error) {
 		}
 	}
 	if err != nil {
-		err = invalidResult(err, "does not fit the row; columns take the fields of their names, or of their `db` tags (`json` tags do not count)")
+		why := "" // a field that cannot take its column's value is named by Error
+		if !errors.As(err, new(pgx.ScanArgError)) {
+			why = ": " + err.Error()
+		}
+		err = invalidResult(err, "does not fit the row%s; columns take the fields of their names, or of their `db` tags (`json` tags do not count)", why)
 	}
 	return value, err
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/canon"
 	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/wire"
 )
@@ -154,8 +157,8 @@ type InvalidError struct {
 	// Stored is the recorded result that does not fit the caller's type, else nil. The caller can
 	// recover the result from it.
 	Stored json.RawMessage
-	// Err is the cause, or nil. Error omits the cause of an invalid call or option, because a
-	// foreign error may quote the value.
+	// Err is the cause, or nil. Only the cause of an invalid effect is in Error's text as it is. A
+	// cause of the others may quote a value, so the text has the names and types of it at most.
 	Err error
 }
 
@@ -166,10 +169,49 @@ func (e *InvalidError) Error() string {
 		subject = "the " + e.What
 	}
 	msg := errorPrefix + "invalid " + e.What + ": " + subject + " " + e.Reason
-	if e.Err != nil && (e.What == "result" || e.What == "effect") {
-		msg += ": " + strings.TrimPrefix(e.Err.Error(), errorPrefix)
+	cause := ""
+	switch {
+	case e.Err == nil:
+	case e.What == "effect":
+		cause = e.Err.Error()
+	case e.What == "result":
+		cause = withoutValues(e.Err)
+	}
+	if cause != "" {
+		msg += ": " + strings.TrimPrefix(cause, errorPrefix)
 	}
 	return msg
+}
+
+// withoutValues describes why a result does not fit, in names and types. It is empty for an error
+// of another kind, such as that of a method of the result, which may quote values.
+func withoutValues(err error) string {
+	var (
+		typed       *json.UnmarshalTypeError
+		syntax      *json.SyntaxError
+		unsupported *json.UnsupportedTypeError
+		method      *json.MarshalerError
+		column      pgx.ScanArgError
+		nested      *InvalidError
+	)
+	switch {
+	case errors.As(err, &nested):
+		return nested.Error()
+	case errors.As(err, &typed):
+		kind, _, _ := strings.Cut(typed.Value, " ") // a number's value follows
+		return fmt.Sprintf("a JSON %s is no %s (field %q)", kind, typed.Type, typed.Field)
+	case errors.As(err, &syntax):
+		return syntax.Error()
+	case errors.As(err, &unsupported):
+		return unsupported.Error()
+	case errors.As(err, &method):
+		return "json: error calling a method of " + method.Type.String()
+	case errors.As(err, &column):
+		return fmt.Sprintf("column %d, %q", column.ColumnIndex+1, column.FieldName)
+	case canon.IsOwn(err):
+		return err.Error()
+	}
+	return ""
 }
 
 // Is makes errors.Is(err, ErrInvalid) true.

@@ -244,6 +244,55 @@ func TestReplayIntoAnotherType(t *testing.T) {
 	})
 }
 
+// quotes is a result whose methods' errors quote a value.
+type quotes struct{}
+
+func (quotes) MarshalJSON() ([]byte, error) { return nil, errors.New("no such card: 4111") }
+
+func (*quotes) UnmarshalJSON([]byte) error { return errors.New("no such card: 4111") }
+
+// TestResultErrorsDoNotTellTheValue: an invalid result's error names fields and types. Its cause,
+// which may quote the value, is for errors.As.
+func TestResultErrorsDoNotTellTheValue(t *testing.T) {
+	t.Parallel()
+	type small struct {
+		Card int16 `json:"card"`
+	}
+	type at struct {
+		Card time.Time `json:"card"`
+	}
+	type own struct {
+		Card quotes `json:"card"`
+	}
+	ctx := t.Context()
+	d, err := New(pgtest.New(t).Pool(t), nil)
+	require.NoError(t, err)
+	record := func(key, stored string) Call {
+		c := Call{Scope: "s", Tool: "t", Key: key}
+		_, err := Do(ctx, d, c, func(context.Context, pgx.Tx) (json.RawMessage, error) { return json.RawMessage(stored), nil })
+		require.NoError(t, err)
+		return c
+	}
+	number, text := record("number", `{"card": 41114111}`), record("text", `{"card": "4111"}`)
+	for name, c := range map[string]struct {
+		err  error
+		says string
+	}{
+		"Number": {second(Do(ctx, d, number, func(context.Context, pgx.Tx) (small, error) { panic("not run") })), `a JSON number is no int16 (field "card")`},
+		"Time":   {second(Do(ctx, d, text, func(context.Context, pgx.Tx) (at, error) { panic("not run") })), "does not fit the caller's type"},
+		"Reads":  {second(Do(ctx, d, text, func(context.Context, pgx.Tx) (own, error) { panic("not run") })), "does not fit the caller's type"},
+		"Writes": {second(Do(ctx, d, Call{Scope: "s", Tool: "t", Key: "new"}, func(context.Context, pgx.Tx) (own, error) { return own{}, nil })), "error calling a method of dedup.quotes"},
+		"Column": {second(DoStatement[small](ctx, d, Call{Scope: "s", Tool: "t", Key: "row"}, SQL(`SELECT 41114111::bigint AS card`))), `column 1, "card"`},
+	} {
+		var bad *InvalidError
+		require.ErrorAs(t, c.err, &bad, name)
+		require.Equal(t, "result", bad.What, name)
+		require.ErrorContains(t, c.err, c.says, name)
+		require.NotContains(t, c.err.Error(), "4111", name)
+		require.ErrorContains(t, bad.Err, "4111", "%s: the caller can read the cause", name)
+	}
+}
+
 // TestReplayIntoAnUnrelatedType: a stored object none of whose fields fit is an ErrInvalid.
 func TestReplayIntoAnUnrelatedType(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,12 @@ import (
 
 var errNoUTF8 = errors.New("it has a string that is not valid UTF-8; encode binary data as []byte or base64")
 
+// IsOwn reports whether err is an error of Encode and not of encoding/json or of a method of the
+// value. Its text has no value.
+func IsOwn(err error) bool {
+	return errors.Is(err, errNoUTF8) || errors.As(err, new(*hollowError))
+}
+
 // Encode returns the JSON text of a result as encoding/json writes it. It refuses what no text can
 // show: a value that refers to itself, a struct that is {} whatever it holds, and a string that is
 // not valid UTF-8, which encoding/json would change. With escapeHTML it writes <, > and & as
