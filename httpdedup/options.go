@@ -42,8 +42,7 @@ type Options struct {
 
 	// AnyHost leaves the host out of the comparison. Set it if the service has several names and a
 	// retry may use another one, or if a proxy replaces the names. If hosts are tenants, put the
-	// host into Scope. Default: false, which answers a repeat for another host with 422. back for
-	// another host is answered with 422.
+	// host into Scope. Default: false, which answers a repeat for another host with 422.
 	AnyHost bool
 
 	// MaxBody is the maximum size of a request's body, in bytes. A larger one is answered with 413.

@@ -27,7 +27,8 @@
 //	dedup.result.size                   bytes      tool
 //	dedup.resets                        counter    tool
 //	dedup.external.steps                counter    tool, dedup.external.step
-//	dedup.external.open.age.max         seconds    dedup.external.state
+//	dedup.external.open.age.max         seconds    dedup.external.state; after ObserveExternal
+//	dedup.stuck                         gauge      tool, dedup.stuck.kind; after ObserveExternal
 //	dedup.sweep.duration                seconds
 //	dedup.sweep.records                 counter    dedup.sweep.kind
 //	dedup.sweep.errors                  counter
@@ -36,6 +37,6 @@
 //
 // The tool's attribute is gen_ai.tool.name. otelpgx.RecordStats reports the pool's connections.
 //
-// docs/operations.md of the library explains each metric. Its folder deploy has alert rules and a
-// dashboard.
+// docs/operations.md of the library explains the less obvious metrics. Its folder deploy has alert
+// rules and a dashboard.
 package oteldedup

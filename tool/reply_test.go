@@ -18,13 +18,13 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// TestAnswersTable checks the table of docs/guide.md: for each error, whether it is an answer,
-// whether it is retryable, and the text that Reply gives a model.
+// TestAnswersTable compares IsAnswer and IsRetryable with the table of docs/guide.md, and checks the
+// text that Reply gives a model for each error.
 func TestAnswersTable(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../docs/guide.md")
 	require.NoError(t, err)
-	_, table, found := strings.Cut(string(document), "\n### What a call can answer\n")
+	_, table, found := strings.Cut(string(document), "\n## Errors\n")
 	require.True(t, found)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	recorded := func(answer error) error {
@@ -33,39 +33,60 @@ func TestAnswersTable(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		err  error
+		text string // for a model; empty if Reply returns the error
 	}{
-		{"`ErrRefused`", fmt.Errorf("around: %w", &dedup.RefusedError{Message: "card declined"})},
-		{"`*tool.ArgumentError`", &tool.ArgumentError{Tool: "pay", Field: "amount", Reason: "is missing", Err: context.DeadlineExceeded}},
-		{"a tool that is not registered", &dedup.InvalidError{What: "call", Field: "Tool", Reason: "is not registered"}},
-		{"`ErrKeyReused`", recorded(dedup.ErrKeyReused)},
-		{"`ErrExpired`", recorded(dedup.ErrExpired)},
-		{"`ErrBroken`", recorded(dedup.ErrBroken)},
-		{"`*external.ParkedError`", &external.ParkedError{}},
-		{"any other `ErrInvalid`", &dedup.InvalidError{What: "effect", Reason: "cannot be committed"}},
-		{"`ErrSchema`", recorded(dedup.ErrSchema)},
-		{"`ErrInFlight`", recorded(dedup.ErrInFlight)},
-		{"`ErrOutcomeUnknown`", recorded(dedup.ErrOutcomeUnknown)},
-		{"`ErrAttemptsExhausted`", recorded(dedup.ErrAttemptsExhausted)},
-		{"`ErrRestartTx`", recorded(dedup.ErrRestartTx)},
-		{"a context's error", context.DeadlineExceeded},
-		{"a transient fault", &pgconn.PgError{Code: "40001"}},
-		{"the tool's own error", errors.New("no such room")},
+		{"`ErrRefused`", fmt.Errorf("around: %w", &dedup.RefusedError{Message: "card declined"}), "card declined"},
+		{
+			"`*tool.ArgumentError`", &tool.ArgumentError{Tool: "pay", Field: "amount", Reason: "is missing", Err: context.DeadlineExceeded},
+			"The argument amount is missing. Nothing was done. Correct the arguments and call again.",
+		},
+		{
+			"a tool that is not registered", &dedup.InvalidError{What: "call", Field: "Tool", Reason: "is not registered"},
+			"There is no tool of this name. Nothing was done.",
+		},
+		{
+			"`ErrKeyReused`", recorded(dedup.ErrKeyReused),
+			"The key of this call was used before, at 2026-01-02T03:04:05Z, with other values of amount. Nothing was done. If this is a retry, send the arguments of the first time. If it is a new action, make a new call.",
+		},
+		{
+			"`ErrExpired`", recorded(dedup.ErrExpired),
+			"This call was carried out at 2026-01-02T03:04:05Z, and its result is no longer kept. Nothing was done again. Look up what it did before doing anything else.",
+		},
+		{
+			"`ErrBroken`", recorded(dedup.ErrBroken),
+			"This call may have been carried out without a record of its result, and is blocked so that it is not repeated. Do not call again, with this key or another: somebody has to look what it did.",
+		},
+		{
+			"`*external.ParkedError`", &external.ParkedError{},
+			"It may have happened. Do not repeat it with a new key. Somebody is looking into it.",
+		},
+		{"any other `ErrInvalid`", &dedup.InvalidError{What: "effect", Reason: "cannot be committed"}, ""},
+		{"`ErrSchema`", recorded(dedup.ErrSchema), ""},
+		{"`ErrInFlight`", recorded(dedup.ErrInFlight), ""},
+		{"`ErrOutcomeUnknown`", recorded(dedup.ErrOutcomeUnknown), ""},
+		{"`ErrAttemptsExhausted`", recorded(dedup.ErrAttemptsExhausted), ""},
+		{"`ErrRestartTx`", recorded(dedup.ErrRestartTx), ""},
+		{"a context's error", context.DeadlineExceeded, ""},
+		{"a transient fault", &pgconn.PgError{Code: "40001"}, ""},
+		{"the tool's own error", errors.New("no such room"), ""},
 	} {
 		text, isError, returned := tool.Reply(tool.Answer{}, c.err)
-		require.Equal(t, returned == nil, isError, c.name)
-		if returned != nil {
+		require.Equal(t, c.text, text, c.name)
+		require.Equal(t, c.text != "", isError, c.name)
+		if c.text == "" {
 			require.Equal(t, c.err, returned)
-			text = "-"
+		} else {
+			require.NoError(t, returned, c.name)
 		}
-		kind := "-"
+		kind := "neither"
 		switch {
 		case dedup.IsAnswer(c.err):
 			kind = "answer"
 			require.False(t, dedup.IsRetryable(c.err), c.name)
 		case dedup.IsRetryable(c.err):
-			kind = "retry"
+			kind = "retryable"
 		}
-		require.Regexp(t, `(?m)^`+regexp.QuoteMeta("| "+c.name+" | ")+`[^|]+`+regexp.QuoteMeta(fmt.Sprintf(" | %s | %s |", kind, text))+`$`, table)
+		require.Regexp(t, `(?m)^`+regexp.QuoteMeta("| "+c.name+" | ")+`[^|]+`+regexp.QuoteMeta(" | "+kind+" |")+`$`, table)
 		require.False(t, dedup.IsAnswer(c.err) && dedup.IsRetryable(errors.Join(c.err, dedup.ErrInFlight)), "an answer stays one")
 	}
 	text, isError, err := tool.Reply(tool.Answer{JSON: []byte(`{"id":1}`)}, nil)
