@@ -4,6 +4,7 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
+	"slices"
 
 	"golang.org/x/tools/go/ssa"
 
@@ -20,11 +21,11 @@ type finder struct {
 }
 
 // findEffects finds the effects in a function. Conversions to dedup.Effect are effects. So are
-// functions with a transaction parameter that are passed to packages dedup, tool and external: the
-// Run of a tool, the Archive of a sweep, the Finish of an external tool. Functions that are passed
-// to packages sqldedup and gormdedup are effects too. The Perform of an external tool has no
-// transaction and is not an effect. A handler behind httpdedup or mcpdedup is an effect if it asks
-// for its transaction.
+// functions with a transaction parameter that are passed to packages dedup, tool, external and
+// riverdedup: the Run of a tool, the Archive of a sweep, the Finish of an external tool. Functions
+// that are passed to packages sqldedup and gormdedup are effects too. The Perform of an external
+// tool has no transaction and is not an effect. A handler behind a door is an effect if it asks for
+// its transaction.
 func (f *finder) findEffects(fn *ssa.Function) {
 	for in := range code.Instructions(fn) {
 		switch in := in.(type) {
@@ -70,7 +71,7 @@ func (f *finder) addHandler(fn *ssa.Function) {
 }
 
 func (f *finder) isDedup(p *types.Package) bool {
-	return p != nil && p != f.pkg && (p.Path() == api.Dedup || p.Path() == api.Tool || p.Path() == api.External || isSQL(p))
+	return p != nil && p != f.pkg && (slices.Contains([]string{api.Dedup, api.Tool, api.External, api.River}, p.Path()) || isSQL(p))
 }
 
 // isSQL reports whether a package passes transactions of database/sql to effects.

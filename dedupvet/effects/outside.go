@@ -46,15 +46,5 @@ func leaves(fn *types.Func) bool {
 		api.IsMethod(fn, "net/smtp", "Client", "Mail", "Rcpt", "Data") ||
 		api.IsFunc(fn, "net/rpc", "Dial", "DialHTTP", "DialHTTPPath") ||
 		api.IsMethod(fn, "net/rpc", "Client", "Call", "Go") ||
-		callsGRPC(fn)
-}
-
-// callsGRPC reports whether fn is a method of a generated client. Only these end in call options.
-func callsGRPC(fn *types.Func) bool {
-	sig := fn.Signature()
-	if sig.Recv() == nil || !sig.Variadic() {
-		return false
-	}
-	options, ok := sig.Params().At(sig.Params().Len() - 1).Type().(*types.Slice)
-	return ok && api.IsNamed(options.Elem(), "google.golang.org/grpc", "CallOption")
+		api.IsRPC(fn)
 }

@@ -16,7 +16,8 @@ var retryLoop = code.NewAnalyzer("keyloop", `report keys that are minted inside 
 
 A key that is minted for every try makes every try a call of its own: a call whose
 answer was lost runs again. The same goes for a key that contains the number of the
-try, and for an Idempotency-Key header. Make the key before the loop.
+try, for an Idempotency-Key header, and for the metadata of that name of a gRPC
+request. Make the key before the loop.
 
 A loop is a retry loop if a call in it that fails leads to the next turn and a call
 that succeeds never does. The key may be minted in a function of the package that

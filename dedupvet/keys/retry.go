@@ -18,7 +18,8 @@ func (c *checker) isRetry(loop *loop, sink sink) bool {
 			continue
 		}
 		requests := requests(call)
-		if (requests || makesCall(call) || slices.Contains(call.Call.Args, sink.value)) && c.repeats(loop, call, requests) {
+		sends := requests || sink.what == header && api.IsRPC(code.Callee(&call.Call))
+		if (sends || makesCall(call) || slices.Contains(call.Call.Args, sink.value)) && c.repeats(loop, call, requests) {
 			return true
 		}
 	}

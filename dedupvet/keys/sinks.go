@@ -20,7 +20,7 @@ type sink struct {
 	at ssa.Instruction
 }
 
-// header is the HTTP header that carries a key.
+// header is the HTTP header that carries a key. The metadata of gRPC has the same name.
 const header = "Idempotency-Key"
 
 // ofArgs describes a call's arguments. They are not a key, but must be the same on every try too.
@@ -120,14 +120,52 @@ func (t *tracer) arguments(in ssa.CallInstruction) (found []sink) {
 		for _, value := range parts(args[1]) {
 			found = append(found, sink{value: value, what: "the arguments of " + fn.Name(), at: in})
 		}
-	case api.IsMethod(fn, "net/http", "Header", "Set", "Add"):
-		name, ok := args[0].(*ssa.Const)
-		if ok && strings.EqualFold(constant.StringVal(name.Value), header) {
+	case api.IsMethod(fn, "net/http", "Header", "Set", "Add"), api.IsMethod(fn, api.Metadata, "MD", "Set", "Append"):
+		if isHeader(args[0]) {
 			what, from = header, 1
+		}
+	case api.IsFunc(fn, api.GRPC, "WithKey"):
+		what, from = header, 1
+	case api.IsFunc(fn, api.Metadata, "AppendToOutgoingContext", "Pairs"):
+		for _, value := range afterHeader(args[len(args)-1]) {
+			found = append(found, sink{value: value, what: header, at: in})
 		}
 	}
 	for i := from; what != "" && i < to; i++ {
 		found = append(found, sink{value: args[i], what: what, at: in})
 	}
 	return found
+}
+
+// isHeader reports whether a value is the name of the header.
+func isHeader(v ssa.Value) bool {
+	name, ok := v.(*ssa.Const)
+	return ok && name.Value != nil && strings.EqualFold(constant.StringVal(name.Value), header)
+}
+
+// afterHeader returns the values that follow the name of the header in variadic arguments.
+func afterHeader(pairs ssa.Value) (values []ssa.Value) {
+	list, ok := pairs.(*ssa.Slice)
+	if !ok {
+		return nil
+	}
+	elements := make(map[int64]ssa.Value)
+	for _, use := range code.Uses(list.X) {
+		element, ok := use.(*ssa.IndexAddr)
+		if !ok {
+			continue
+		}
+		for _, use := range code.Uses(element) {
+			store, isStore := use.(*ssa.Store)
+			if i, ok := element.Index.(*ssa.Const); ok && isStore {
+				elements[i.Int64()] = store.Val
+			}
+		}
+	}
+	for i := int64(0); i+1 < int64(len(elements)); i += 2 {
+		if value := elements[i+1]; value != nil && isHeader(elements[i]) {
+			values = append(values, value)
+		}
+	}
+	return values
 }

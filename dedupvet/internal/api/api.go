@@ -18,6 +18,9 @@ const (
 	Gorm     = Dedup + "/gormdedup"
 	HTTP     = Dedup + "/httpdedup"
 	MCP      = Dedup + "/mcpdedup"
+	GRPC     = Dedup + "/grpcdedup"
+	Connect  = Dedup + "/connectdedup"
+	River    = Dedup + "/riverdedup"
 	PGX      = "github.com/jackc/pgx/v5"
 	Pool     = PGX + "/pgxpool"
 	Conn     = PGX + "/pgconn"
@@ -46,7 +49,9 @@ func IsMethod(fn *types.Func, path, recv string, names ...string) bool {
 }
 
 // IsDoorTx reports whether fn returns the transaction of a handler behind a door.
-func IsDoorTx(fn *types.Func) bool { return IsFunc(fn, HTTP, "Tx") || IsFunc(fn, MCP, "Tx") }
+func IsDoorTx(fn *types.Func) bool {
+	return slices.ContainsFunc([]string{HTTP, MCP, GRPC, Connect}, func(door string) bool { return IsFunc(fn, door, "Tx") })
+}
 
 func isObject(obj types.Object, path string, names []string) bool {
 	return obj.Pkg() != nil && obj.Pkg().Path() == path && slices.Contains(names, obj.Name())

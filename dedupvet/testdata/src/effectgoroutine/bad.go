@@ -7,6 +7,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/connectdedup"
+	"github.com/tooldedup/dedup/grpcdedup"
+	"github.com/tooldedup/dedup/httpdedup"
+	"github.com/tooldedup/dedup/mcpdedup"
 	"golang.org/x/sync/errgroup"
 
 	"store"
@@ -85,4 +89,15 @@ func (r *repository) insert(ctx context.Context) {
 	go func() { // want `a goroutine uses the transaction in insert, which an effect calls`
 		_, _ = r.tx.Exec(ctx, "INSERT")
 	}()
+}
+
+func behindDoors(ctx context.Context) {
+	overHTTP, _ := httpdedup.Tx(ctx)
+	go audit(ctx, overHTTP) // want `a goroutine uses the transaction in an effect`
+	overMCP, _ := mcpdedup.Tx(ctx)
+	go audit(ctx, overMCP) // want `a goroutine uses the transaction in an effect`
+	overGRPC, _ := grpcdedup.Tx(ctx)
+	go audit(ctx, overGRPC) // want `a goroutine uses the transaction in an effect`
+	overConnect, _ := connectdedup.Tx(ctx)
+	go audit(ctx, overConnect) // want `a goroutine uses the transaction in an effect`
 }

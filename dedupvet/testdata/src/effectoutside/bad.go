@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"time"
 
+	"connectrpc.com/connect"
 	"github.com/jackc/pgx/v5"
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/tool"
@@ -20,11 +21,21 @@ type payments interface {
 	Pay(ctx context.Context, amount int, opts ...grpc.CallOption) (int, error)
 }
 
+type refundsClient interface {
+	Refund(ctx context.Context, in *connect.Request[int]) (*connect.Response[int], error)
+}
+
+type refundsHandler interface {
+	Refund(ctx context.Context, in *connect.Request[int]) (*connect.Response[int], error)
+}
+
 type shop struct {
 	d        *dedup.Deduper
 	client   *http.Client
 	trip     http.RoundTripper
 	payments payments
+	refunds  refundsClient
+	local    refundsHandler
 	rpc      *rpc.Client
 }
 
@@ -36,6 +47,8 @@ func (s *shop) requests(ctx context.Context, call dedup.Call, req *http.Request)
 		s.client.Do(req)                                  // want `\*http.Client.Do in an effect`
 		s.trip.RoundTrip(req)                             // want `http.RoundTripper.RoundTrip in an effect`
 		s.payments.Pay(ctx, 1)                            // want `effectoutside.payments.Pay in an effect`
+		s.refunds.Refund(ctx, nil)                        // want `effectoutside.refundsClient.Refund in an effect`
+		s.local.Refund(ctx, nil)                          // in this process
 		return 1, s.rpc.Call("Payments.Pay", 1, new(int)) // want `\*rpc.Client.Call in an effect`
 	})
 }

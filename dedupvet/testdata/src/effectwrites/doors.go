@@ -4,9 +4,14 @@ import (
 	"context"
 	"net/http"
 
+	"connectrpc.com/connect"
+	"github.com/jackc/pgx/v5"
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/connectdedup"
+	"github.com/tooldedup/dedup/grpcdedup"
 	"github.com/tooldedup/dedup/httpdedup"
 	"github.com/tooldedup/dedup/mcpdedup"
+	"github.com/tooldedup/dedup/riverdedup"
 )
 
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -33,6 +38,42 @@ func (s *service) callTool(ctx context.Context, in string) (int, error) {
 	}
 	defer savepoint.Rollback(ctx)
 	return 1, savepoint.Commit(ctx)
+}
+
+func (s *service) overGRPC(ctx context.Context, in *string) (*string, error) {
+	tx, ok := grpcdedup.Tx(ctx)
+	if !ok {
+		_, err := s.pool.Exec(ctx, insert) // not behind the door
+		return in, err
+	}
+	if _, err := s.pool.Exec(ctx, insert); err != nil { // want `Exec on a \*pgxpool.Pool in an effect`
+		return nil, err
+	}
+	_, err := tx.Exec(ctx, insert)
+	return in, err
+}
+
+func (s *service) overConnect(ctx context.Context, in *connect.Request[string]) (*connect.Response[string], error) {
+	tx, ok := connectdedup.Tx(ctx)
+	if !ok {
+		_, err := s.pool.Exec(ctx, insert) // not behind the door
+		return nil, err
+	}
+	if _, err := s.pool.Exec(ctx, insert); err != nil { // want `Exec on a \*pgxpool.Pool in an effect`
+		return nil, err
+	}
+	_, err := tx.Exec(ctx, insert)
+	return nil, err
+}
+
+func (s *service) work(ctx context.Context, job string) error {
+	return riverdedup.Do(ctx, s.d, "acme", job, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := s.pool.Exec(ctx, insert); err != nil { // want `Exec on a \*pgxpool.Pool in an effect`
+			return err
+		}
+		_, err := tx.Exec(ctx, insert)
+		return err
+	})
 }
 
 // A write after a call is repeated with every repeat of the call.
