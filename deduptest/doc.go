@@ -1,6 +1,7 @@
 // Package deduptest tests a write tool under production's failures: answers get lost, calls race,
 // contexts end, backends and processes die. It checks that the tool has its effect once and gives
-// every caller the same answer.
+// every caller the same answer. If the tool keeps no answers, later callers get dedup.ErrExpired
+// instead.
 //
 // [Verify] needs the tool, a scratch database with the tool's own tables and tool_dedup, and a
 // function that counts effects:

@@ -121,14 +121,17 @@ func rightTools() []deduptest.Tool {
 	simple.Configure = func(config *pgxpool.Config) {
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	}
+	notKept := tool("not_kept", do)
+	notKept.Options = &dedup.Options{Retention: dedup.Retention{Result: -1}}
 	return []deduptest.Tool{
 		tool("do", do), tool("do_tx", doTx), tool("do_statement", doStatement), tool("do_steps", doSteps),
-		tool("do_again", doAgain), tool("lock_per_key", doLocked), impatient, simple,
+		tool("do_again", doAgain), tool("lock_per_key", doLocked), impatient, simple, notKept,
 	}
 }
 
-// usual are right tools that end their transactions in different ways.
-var usual = []string{"do", "do_tx", "do_statement"}
+// usual are right tools that end their transactions in different ways, and one that keeps no
+// answers.
+var usual = []string{"do", "do_tx", "do_statement", "not_kept"}
 
 func TestRightToolsPass(t *testing.T) {
 	t.Parallel()

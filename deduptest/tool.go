@@ -18,6 +18,8 @@ type Tool struct {
 	// dedup.Result, not the Result. It may be any code that uses Try.Deduper: dedup.Do, DoTx in a
 	// transaction of Try.Pool, a handler. It must be safe for concurrent use and keep nothing
 	// between calls. It may wrap errors, but errors.Is and dedup.IsRetryable must recognize them.
+	// If the tool keeps no answers (dedup.Retention), a later call must return the *dedup.Error of
+	// dedup.ErrExpired, or an error that wraps it.
 	//
 	// With a new key it must succeed, whatever calls came before.
 	Call func(ctx context.Context, try Try) (answer any, err error)

@@ -11,7 +11,7 @@ import (
 )
 
 // trial is one case of a scenario: the calls with one key, which must have one effect and one
-// answer.
+// answer. If the answer is not kept, only the call that runs the effect gets it.
 type trial struct {
 	*scene
 	notes
@@ -64,10 +64,14 @@ func (tr *trial) start(ctx context.Context, s *stage, variant int) <-chan reply 
 }
 
 // checkReply judges a reply: an answer must equal the first answer, and its effect must exist. It
-// returns an error of the call, and reports it if it is never right.
+// returns an error of the call, and reports it if it is never right. It returns nil for an answer
+// that was never kept, because the call ran.
 func (tr *trial) checkReply(r reply) error {
 	if r.err != nil {
 		tr.note("error: %v", r.err)
+		if isNotKept(r.err) {
+			return nil // end counts the effect
+		}
 		panicked, ok := errors.AsType[*panicError](r.err)
 		if errors.Is(r.err, errStuck) || errors.Is(r.err, errWholeResult) || ok && panicked.value != errBomb {
 			tr.problemf("%v", r.err)
@@ -80,6 +84,12 @@ func (tr *trial) checkReply(r reply) error {
 		}
 	}
 	return nil
+}
+
+// isNotKept reports whether err is the ErrExpired of a call whose answer was never kept.
+func isNotKept(err error) bool {
+	expired, ok := errors.AsType[*dedup.Error](err)
+	return ok && expired.Answer == dedup.ErrExpired && expired.ExpiredAt.IsZero()
 }
 
 const (
