@@ -226,7 +226,7 @@ func (c *call) judge() error {
 		changed, complete := canon.ChangedArgs(r.ArgDigests, c.ArgDigests)
 		return c.named(Error{Answer: ErrKeyReused, FirstAt: r.CreatedAt, Changed: changed, Complete: complete})
 	case r.Expired() && c.own == nil:
-		return c.named(Error{Answer: ErrExpired, FirstAt: r.CreatedAt, ExpiredAt: r.KeptUntil(), ForgetAt: r.ForgetAt})
+		return c.named(Error{Answer: ErrExpired, FirstAt: r.CreatedAt, ExpiredAt: r.KeptUntil(), ForgetAt: r.ForgetAt, Refused: r.Outcome == table.Refused})
 	case r.Outcome == table.Refused:
 		refused, err := decodeRefusal(c.text(), r.CreatedAt)
 		if err != nil {

@@ -71,6 +71,10 @@ func TestJudge(t *testing.T) {
 		Answer: ErrExpired,
 		Scope:  "acme", Tool: "book", KeyHash: KeyHash("k"), FirstAt: at, ExpiredAt: sound.ExpiresAt, ForgetAt: sound.ForgetAt,
 	}, judge(c, expired))
+	refused := with(func(r *table.Record) { r.Outcome = table.Refused; old(r) })
+	var answer *Error
+	require.ErrorAs(t, judge(c, refused), &answer)
+	require.True(t, answer.Refused)
 }
 
 func argDigestsOf(t *testing.T, args any) []byte {

@@ -81,6 +81,8 @@ type Error struct {
 	// time at which the result expired, zero if the result was never kept, and ForgetAt the time
 	// from which the identity may be used again. All are by the database's clock.
 	FirstAt, ExpiredAt, ForgetAt time.Time
+	// Refused reports, in ErrExpired, that the answer was a refusal: the call had no effect.
+	Refused bool
 	// Changed lists, in ErrKeyReused, the top-level arguments that were added, removed or changed,
 	// sorted. It is empty if the arguments are not objects, or if the first call's result expired
 	// and was swept. Complete is false if there may be more changed arguments, because the object

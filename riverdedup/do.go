@@ -29,6 +29,7 @@ import (
 // insertion. A job that was inserted twice is two jobs: use River's unique jobs, or [dedup.Do] with
 // a key of the intent.
 //
+// A job that took effect before is completed, also if its answer is not kept ([dedup.ErrExpired]).
 // A refusal ([dedup.Final]) is recorded and cancels the job. So does any other answer that no retry
 // changes ([dedup.IsAnswer]). While a twin runs, the job is snoozed. River retries every other
 // error.
@@ -41,13 +42,22 @@ func Do[A river.JobArgs](ctx context.Context, d *dedup.Deduper, scope string, jo
 		_, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
 		return struct{}{}, err
 	})
-	if dedup.IsAnswer(err) {
+	switch {
+	case tookEffect(err):
+		return nil // the earlier run left the job open, because River had rescued it
+	case dedup.IsAnswer(err):
 		return river.JobCancel(err)
-	}
-	if errors.Is(err, dedup.ErrInFlight) {
+	case errors.Is(err, dedup.ErrInFlight):
 		return river.JobSnooze(twinPause)
 	}
 	return err
+}
+
+// tookEffect reports whether err means that an earlier run of the job took effect, and that its
+// answer is not kept.
+func tookEffect(err error) bool {
+	expired, ok := errors.AsType[*dedup.Error](err)
+	return ok && expired.Answer == dedup.ErrExpired && !expired.Refused
 }
 
 // twinPause is how long a job is snoozed after Do has waited for a twin in vain.

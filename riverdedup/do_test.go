@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -176,6 +177,53 @@ func TestDoOfARescuedJob(t *testing.T) {
 			}
 			require.Equal(t, c.rows, count(t, pool, `SELECT count(*) FROM points`))
 			require.Equal(t, 1, count(t, pool, `SELECT count(*) FROM river_job WHERE state = 'completed'`))
+		})
+	}
+}
+
+// TestDoAfterARescue rescues a job before it commits. Its transaction cannot complete the job, so
+// River runs it again, and the record of the first run has no answer.
+func TestDoAfterARescue(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		result  time.Duration
+		refusal error
+		kind    river.EventKind
+		points  int
+	}{
+		"NotKept":        {-1, nil, river.EventKindJobCompleted, 1},
+		"Expired":        {time.Hour, nil, river.EventKindJobCompleted, 1},
+		"RefusedNotKept": {-1, errors.New("no such customer"), river.EventKindJobCancelled, 0},
+		"RefusedExpired": {time.Hour, errors.New("no such customer"), river.EventKindJobCancelled, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := newDatabase(t)
+			d, err := dedup.New(pool, &dedup.Options{Retention: dedup.Retention{Result: c.result}})
+			require.NoError(t, err)
+			do := func(ctx context.Context, job *river.Job[pointsArgs]) error {
+				return riverdedup.Do(ctx, d, job.Args.Customer, job, func(ctx context.Context, tx pgx.Tx) error {
+					return errors.Join(addPoints(ctx, tx), dedup.Final(c.refusal))
+				})
+			}
+			ended, over := make(chan error, 1), make(chan struct{})
+			p, _ := workPoints(t, pool, func(ctx context.Context, job *river.Job[pointsArgs]) error {
+				_, err := pool.Exec(ctx, `UPDATE river_job SET state = 'available'`) // River's rescuer
+				err = errors.Join(err, do(ctx, job))
+				ended <- err
+				<-over // River does not learn how the run ended
+				return err
+			})
+			defer close(over)
+			p.insertPoints(t, "acme")
+			require.Equal(t, c.refusal == nil, <-ended == nil)
+			require.Equal(t, 1, count(t, pool, `SELECT count(*) FROM river_job WHERE state = 'available'`))
+			_, err = pool.Exec(t.Context(), `UPDATE tool_dedup SET expires_at = least(expires_at, created_at)`)
+			require.NoError(t, err)
+
+			_, events := workPoints(t, pool, do)
+			require.Equal(t, c.kind, events.next().Kind)
+			require.Equal(t, c.points, count(t, pool, `SELECT count(*) FROM points`))
 		})
 	}
 }

@@ -21,8 +21,9 @@ func notKept(key string) dedup.Call {
 	return c
 }
 
-// requireNotKept requires the error of a call that ran before and kept no answer.
-func requireNotKept(t *testing.T, err error) {
+// requireNotKept requires the error of a call that ran before and kept no answer. refused is true
+// if the answer was a refusal.
+func requireNotKept(t *testing.T, err error) (refused bool) {
 	t.Helper()
 	var expired *dedup.Error
 	require.ErrorIs(t, err, dedup.ErrExpired)
@@ -32,6 +33,7 @@ func requireNotKept(t *testing.T, err error) {
 	require.Equal(t, time.Hour, expired.ForgetAt.Sub(expired.FirstAt))
 	require.True(t, dedup.IsAnswer(err))
 	require.False(t, dedup.IsRetryable(err))
+	return expired.Refused
 }
 
 // requireTombstone requires that the record of a key has no result and is due when it is forgotten.
@@ -59,7 +61,7 @@ func caseNotKept(t *testing.T, p profile) {
 			c.LookFirst = lookFirst
 			for _, d := range []*dedup.Deduper{f.d, f.peer(t)} {
 				again, err := do(ctx, d, c)
-				requireNotKept(t, err)
+				require.False(t, requireNotKept(t, err))
 				require.Zero(t, again.Value)
 				require.True(t, first.CreatedAt.Equal(again.CreatedAt))
 			}
@@ -115,7 +117,7 @@ func caseRefusalNotKept(t *testing.T, p profile) {
 		f.requireTombstone(t, name)
 
 		_, err = do(ctx, f.d, call(name))
-		requireNotKept(t, err)
+		require.True(t, requireNotKept(t, err))
 		require.NotErrorIs(t, err, dedup.ErrRefused)
 	}
 	require.Zero(t, f.effects(t, "k"))
