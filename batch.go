@@ -24,7 +24,7 @@ type BatchOptions struct {
 	Progress func(BatchData)
 }
 
-// BatchOutcome is the answer of one call of a batch.
+// BatchOutcome is one call of a batch with its answer.
 type BatchOutcome[R any] struct {
 	// Index is the call's number in the iterator, from 0. It is -1 in the only outcome of a batch
 	// that could not begin.
@@ -62,11 +62,10 @@ const (
 // outcomes were not yielded; with the same keys they are replayed. If ctx ends, the calls taken so
 // far get its error, and DoBatch takes no more. A key that occurs twice is one call and its replay.
 //
-// The iterator may reuse the yielded value. DoBatch copies the slice Args, slices in it, slices in
-// these, and the plain values, times and slices that pointers in it point to. Data behind a map, a
-// struct or another pointer must not change until the call's outcome, nor may data that OnError
-// uses. DoBatch takes the fingerprint of Call.Args at once. The outcome's Call is the yielded value
-// and not a copy.
+// The iterator may reuse the yielded value. DoBatch copies Args, slices and slices of slices in it,
+// and plain values, times and slices behind pointers in it. Data behind a map, a struct or another
+// pointer must not change until the call's outcome, nor may data that OnError uses. DoBatch takes
+// the fingerprint of Call.Args at once. The outcome's Call is the yielded value and not a copy.
 //
 // Settings of a statement for its transaction, such as set_config(…, true), also apply to the other
 // statements of that transaction. So a statement must set every setting that it reads.

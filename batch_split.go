@@ -9,13 +9,13 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// parts answers the calls of a batch that were taken together. A part is one transaction for
-// several calls, whose statements ride with the look-up. A part that fails is split. A call that
-// cannot share a part runs alone, as in DoStatement.
+// parts runs the calls of a batch that were taken together. A part is one transaction for several
+// calls, whose statements ride with the look-up. A part that fails is split. A call that cannot
+// share a part runs alone, as in DoStatement.
 type parts struct {
 	ctx context.Context
 	d   *Deduper
-	// alone are the calls that will run alone.
+	// alone are the calls that will run alone, after all parts.
 	alone []*call
 	// failuresLeft is the number of further parts that may fail before the remaining calls run
 	// alone.
@@ -26,7 +26,7 @@ type parts struct {
 // large batch it is a quarter of its calls.
 const minFailures = 3
 
-// run answers every valid call. If an identity comes twice, the second call gets the first one's
+// run runs every valid call. If an identity comes twice, the second call gets the first one's
 // answer.
 func (b *parts) run(calls []*call) {
 	firsts := make(map[table.Identity]*call, len(calls))
@@ -60,7 +60,7 @@ func (b *parts) run(calls []*call) {
 		switch first := firsts[c.Identity]; {
 		case first != c && first.err == nil:
 			c.rec = first.rec
-		case outage != nil && b.ctx.Err() == nil: // all would wait as long, one after the other
+		case outage != nil && b.ctx.Err() == nil: // each would retry in vain, one after the other
 			c.err = c.exhaust(outage)
 		default:
 			c.err = c.do(c.span.ctx)
@@ -71,16 +71,16 @@ func (b *parts) run(calls []*call) {
 	}
 }
 
-// send answers the calls of a part. If one call makes the part fail, send splits the part there:
-// that call runs alone, the calls before it, which succeeded, are sent again as a part, and the
-// untried calls after it as another.
+// send runs the calls of a part. If one call makes the part fail, send splits the part there. That
+// call will run alone. The calls before it, whose statements succeeded, are sent again as a part,
+// and the untried calls after it as another.
 func (b *parts) send(part []*call) {
 	for len(part) > 1 && b.failuresLeft >= 0 {
 		v, culprit := b.attempt(part)
 		switch v.kind {
 		case done:
 			for _, c := range part {
-				c.err = c.settle(b.ctx)
+				c.err = c.useWritten(b.ctx)
 			}
 			return
 		case unknown:
@@ -103,23 +103,24 @@ func (b *parts) send(part []*call) {
 			b.lookUp(part)
 			fallthrough
 		case v.kind == found:
-			if rest := b.undone(part); len(rest) < len(part) {
+			if rest := b.remaining(part); len(rest) < len(part) {
 				part = rest
 				continue
 			}
 		}
-		break // each call finds out why
+		break // alone, each call gets its own error
 	}
 	b.alone = append(b.alone, part...)
 }
 
-// undone returns the calls of a part that may share another one. A call with a record is answered.
-// A call with a twin, or with a forgotten record that must be deleted first, runs alone.
-func (b *parts) undone(part []*call) (rest []*call) {
+// remaining returns the calls of a part that may share another part. A call with a record has its
+// answer. A call with a twin, or with a forgotten record that must be deleted first, will run
+// alone.
+func (b *parts) remaining(part []*call) (rest []*call) {
 	for _, c := range part {
 		switch {
 		case c.rec != nil:
-		case c.seen.Busy, c.ownTrip:
+		case c.seen.Busy, c.separateTrip:
 			b.alone = append(b.alone, c)
 		default:
 			rest = append(rest, c)
@@ -144,22 +145,23 @@ func (b *parts) attempt(part []*call) (v verdict, culprit int) {
 		wire.DropUnusable(b.ctx, conn, err)
 		return retry(err), -1
 	}
-	entries, records := make([]*table.Entry, len(part)), make([]*table.Record, len(part))
+	return b.attemptOn(wire.On(conn), part)
+}
+
+// attemptOn makes the transaction on a connection. The transaction may stay open.
+func (b *parts) attemptOn(on *wire.Conn, part []*call) (v verdict, culprit int) {
+	t, conn := b.d.table(), on.Conn()
+	entries := make([]*table.Entry, len(part))
 	riders, queries := make([]*table.Rider, len(part)), make([]wire.Query, len(part))
-	limit := time.Duration(0)
 	for i, c := range part {
 		c.attempts++
 		c.seen = table.Seen{}
-		entries[i], records[i], riders[i], queries[i] = &c.Entry, &c.written, &c.stmt.Rider, c.stmt.Query
-		if l := c.recordLimit(); l > 0 && (limit == 0 || l < limit) {
-			limit = l
-		}
+		entries[i], riders[i], queries[i] = &c.Entry, &c.stmt.Rider, c.stmt.Query
 	}
-	on, t := wire.On(conn), b.d.table()
 	if err := t.PrepareRiders(b.ctx, on, queries...); err != nil {
 		culprit = -1
 		if wire.IsRaised(err) {
-			culprit = slices.IndexFunc(queries, func(q wire.Query) bool { return !on.Knows(q) })
+			culprit = slices.IndexFunc(queries, on.NeedsPrepare)
 		}
 		wire.DropUnusable(b.ctx, conn, err)
 		return fail(err), culprit
@@ -171,7 +173,7 @@ func (b *parts) attempt(part []*call) (v verdict, culprit int) {
 	switch {
 	case failed >= 0:
 		if mayBeStale(err) {
-			on.Stale(queries[failed])
+			on.Invalidate(queries[failed])
 		}
 		wire.DropUnusable(b.ctx, conn, err)
 		return fail(err), failed
@@ -183,24 +185,34 @@ func (b *parts) attempt(part []*call) (v verdict, culprit int) {
 	case b.ctx.Err() != nil:
 		return retry(b.ctx.Err()), -1
 	}
-	if err := wire.CheckSession(conn.PgConn()); err != nil {
+	if err := wire.CheckSession(on.PgConn()); err != nil {
 		return fail(err), -1
 	}
-	for _, c := range part {
+	return b.commit(on, t, part, entries, started), -1
+}
+
+// commit sends the records of a part and COMMIT.
+func (b *parts) commit(on *wire.Conn, t *table.Table, part []*call, entries []*table.Entry, started time.Time) verdict {
+	records, limit := make([]*table.Record, len(part)), time.Duration(0)
+	for i, c := range part {
 		c.written = table.NewRecord(&c.Entry, table.Done, c.stmt.row)
+		records[i] = &c.written
+		if l := c.recordLimit(); l > 0 && (limit == 0 || l < limit) {
+			limit = l
+		}
 	}
 	p := on.Pipeline()
 	t.QueueRecords(p, entries, records, &started, limit)
 	p.Queue(t.Commit)
-	outcome, err := b.d.sendCommit(b.ctx, conn, p, func() { table.ReadRecords(p, entries, records) })
+	outcome, err := b.d.sendCommit(b.ctx, on.Conn(), p, func() { table.ReadRecords(p, entries, records) })
 	switch outcome {
 	case wire.Committed:
-		return verdict{kind: done}, -1
+		return verdict{kind: done}
 	case wire.Unknown:
-		return verdict{kind: unknown, err: err}, -1
+		return verdict{kind: unknown, err: err}
 	}
-	wire.DropUnusable(b.ctx, conn, err)
-	return fail(err), -1
+	wire.DropUnusable(b.ctx, on.Conn(), err)
+	return fail(err)
 }
 
 // lookUp looks calls up in one round trip and returns those without a record. If it fails, the next

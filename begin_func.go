@@ -22,25 +22,25 @@ import (
 //
 // BeginFunc rolls back and calls fn again in a fresh transaction if fn returns [ErrRestartTx] or a
 // transient fault ([IsTransient]), if fn's error comes from a lost connection of the transaction,
-// or if BEGIN met one of these. It pauses in between and keeps to Options.Retry; then the answer is
+// or if BEGIN met one of these. It pauses between two calls, and stops after Options.Retry with an
 // [ErrAttemptsExhausted]. So fn may be called more than once. It must not keep tx, and its work
 // outside of tx is repeated.
 //
-// As in an effect, the answer is an [ErrInvalid] if fn ends tx, ignores the error of a statement,
+// As in an effect, the error is an [ErrInvalid] if fn ends tx, ignores the error of a statement,
 // leaves rows open, or sends nothing for longer than Options.IdleTimeout.
 //
 // In fn, call DoTx. [Do] and BeginFunc need a second connection, and can wait forever if other
 // calls hold the last connections of the pool. A Do with the identity of a DoTx in tx waits for its
 // own transaction. The library cannot detect that, because fn gets no context.
 //
-// [ErrOutcomeUnknown] means that the answer to COMMIT was lost. The transaction is committed as a
+// [ErrOutcomeUnknown] means that the reply to COMMIT was lost. The transaction is committed as a
 // whole, or not at all. Call BeginFunc again if every write of fn is the effect of a DoTx with the
 // same key: committed calls are then replayed. A second run repeats any other write. So first look
 // up a call of the transaction with [Deduper.Lookup], which tells whether it is committed.
 //
 // Cancelling ctx stops the pauses, cancels statements that were sent with it, and rolls back. Once
-// COMMIT is sent, BeginFunc waits for its answer, for at most Options.CommitTimeout. Inside an
-// effect the answer is an [ErrInvalid].
+// COMMIT is sent, BeginFunc waits for the reply, for at most Options.CommitTimeout. Inside an
+// effect BeginFunc returns an [ErrInvalid].
 func (d *Deduper) BeginFunc(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	if err := d.usable(ctx); err != nil {
 		return err

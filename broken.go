@@ -10,15 +10,15 @@ import (
 
 // recordBroken blocks the identity of a call whose effect ended its own transaction, so that a
 // retry cannot repeat an effect that may be committed. It continues after the caller's context
-// ends. on is a connection outside any transaction, perhaps the only one; nil takes one from the
-// pool.
+// ends. on is a connection outside any transaction, because the pool may have no other. If it is
+// nil, recordBroken takes one from the pool.
 //
 // If calls take locks, the identity was free from the moment at which the effect ended the
 // transaction. If a twin has run since, the error reports it.
 func (c *call) recordBroken(ctx context.Context, cause error, on *wire.Conn) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.d.opts.CommitTimeout)
 	defer cancel()
-	err := c.named(Error{Answer: ErrBroken, Err: cleaned(cause)})
+	err := c.named(Error{Answer: ErrBroken, Err: redact(cause)})
 	block := &call{request: c.request, written: table.Record{Outcome: table.Broken}}
 	block.lookFirst = false
 	block.span.ctx, block.span.call, block.span.began = c.span.ctx, c.span.call, c.span.began
@@ -54,8 +54,8 @@ func (d *Deduper) auditBroken(ctx context.Context, on *wire.Conn, id *table.Iden
 		defer d.release(ctx, pooled)
 		on = wire.On(pooled.Conn())
 	}
-	if err := d.table().AuditBroken(ctx, on.Conn(), d.opts.CommitTimeout, id, cleaned(cause).Error()); err != nil {
-		return fmt.Errorf("dedup: writing the audit: %w", cleaned(err))
+	if err := d.table().AuditBroken(ctx, on.Conn(), d.opts.CommitTimeout, id, redact(cause).Error()); err != nil {
+		return fmt.Errorf("dedup: writing the audit: %w", redact(err))
 	}
 	return nil
 }

@@ -48,8 +48,8 @@ type Call struct {
 	LookFirst bool
 }
 
-// call is the state of a running Call: the request, the current attempt and the response. One
-// goroutine at a time uses it.
+// call is a Call that runs: the request, the current attempt and the response. One goroutine at a
+// time uses it.
 type call struct {
 	request
 	response
@@ -69,17 +69,17 @@ type call struct {
 	// exhausted is not nil if the attempts are used up.
 	exhausted *exhaustion
 
-	// ownTrip is true if the statement must not ride with the look-up. The statement cannot be
-	// sent, failed and may be stale, or was stopped by a record that must be deleted first.
-	ownTrip bool
+	// separateTrip is true if the statement must not ride with the look-up. It could not be sent
+	// there, it failed and may be stale, or a forgotten record must be deleted first.
+	separateTrip bool
 	// conflicts counts conflicts with a row that no look-up found.
 	conflicts int
-	// renewed counts connections in a row that lacked their prepared statements. If every
-	// connection of the pool does, a pooler is the cause, and the call fails.
-	renewed int32
-	// discards is true if the effect discarded its connection's prepared statements. The record's
+	// preparedMissing counts connections in a row whose prepared statements were gone. If that is
+	// true of every connection of the pool, a pooler is the cause, and the call fails.
+	preparedMissing int32
+	// discarded is true if the effect discarded its connection's prepared statements. The record's
 	// statement is then sent as text.
-	discards bool
+	discarded bool
 	// endedTx is true if the effect ended its transaction and then panicked.
 	endedTx bool
 }
@@ -160,24 +160,25 @@ var (
 	errReentrant = &InvalidError{What: "call", Field: "ctx", Reason: "belongs to this call's own effect; an effect cannot make its own call"}
 )
 
-// found makes rec the call's answer. If a COMMIT of the call was lost and rec was written after the
-// call began, rec is most likely the call's own. The record's age is by the database's clock and
-// the call's by this machine's, so 10 ms of difference are allowed. If its answer was not kept, rec
-// is the call's own only if an attempt of the call wrote it, which has the answer in memory.
-func (c *call) found(rec *table.Record) {
+// useFound makes rec the call's answer. If a COMMIT of the call was lost and rec was written after
+// the call began, rec is most likely the call's own. The record's age is by the database's clock
+// and the call's by this machine's, so 10 ms of difference are allowed. If rec does not keep its
+// answer, it is the call's own only if an attempt of the call wrote it. The answer is then in
+// memory.
+func (c *call) useFound(rec *table.Record) {
 	c.rec = rec
 	switch {
 	case c.lost.err == nil:
 	case rec.Kept():
 		c.recovered = rec.Age() <= time.Since(c.span.began)+10*time.Millisecond
 	case rec.IsOf(c.lost.written):
-		c.recovered, c.own = true, c.lost.written
+		c.recovered, c.ownRec = true, c.lost.written
 	}
 }
 
-// ended returns the call's error: ErrOutcomeUnknown if a COMMIT of the call is still lost, else
-// err.
-func (c *call) ended(err error) error { return c.lost.answer(err, c.attempts) }
+// orUnknown returns the error of a call that ends with err: ErrOutcomeUnknown if a COMMIT of the
+// call is still lost, else err.
+func (c *call) orUnknown(err error) error { return c.lost.orUnknown(err, c.attempts) }
 
 // end ends the call's span and returns the error for the caller.
 func (c *call) end(err error) error {
@@ -188,7 +189,7 @@ func (c *call) end(err error) error {
 	return err
 }
 
-// answer returns the result of a call that ended with err or with a record. value is the result of
+// answer returns the answer of a call that ended with err or with a record. value is the result of
 // its effect.
 func answer[R any](c *call, value R, err error) (Result[R], error) {
 	result := Result[R]{Waited: c.waits.all, Attempts: c.attempts, Recovered: c.recovered}
@@ -200,32 +201,32 @@ func answer[R any](c *call, value R, err error) (Result[R], error) {
 		result.Value = value
 		return result, nil
 	}
-	if err = c.judge(); err == nil {
+	if err = c.recordError(); err == nil {
 		result.Value, err = decodeStored[R](c.text())
 	}
 	return result, err
 }
 
-// text returns the text of the answer. The record of the call's own attempt has it even if the
+// text returns the JSON text of the answer. The record of the call's own attempt has it even if the
 // answer is not kept.
 func (c *call) text() string {
-	if c.own != nil {
-		return c.own.Result
+	if c.ownRec != nil {
+		return c.ownRec.Result
 	}
 	return c.rec.Result
 }
 
-// judge returns nil if the record's result answers the call, else the error that does. A reused key
-// is an ErrKeyReused until the identity is forgotten, even after the result expired. It is an
-// ErrExpired if the record is erased.
-func (c *call) judge() error {
+// recordError returns the error with which the record answers the call, or nil if it answers with a
+// result. A reused key is an ErrKeyReused until the identity is forgotten, even after the result
+// expired. If the record is erased, it is an ErrExpired.
+func (c *call) recordError() error {
 	switch r := c.rec; {
 	case r.IsBroken():
 		return c.named(Error{Answer: ErrBroken, FirstAt: r.CreatedAt})
 	case !r.Accepts(c.Fingerprint):
 		changed, complete := canon.ChangedArgs(r.ArgDigests, c.ArgDigests)
 		return c.named(Error{Answer: ErrKeyReused, FirstAt: r.CreatedAt, Changed: changed, Complete: complete})
-	case r.Expired() && c.own == nil:
+	case r.Expired() && c.ownRec == nil:
 		return c.named(Error{Answer: ErrExpired, FirstAt: r.CreatedAt, ExpiredAt: r.KeptUntil(), ForgetAt: r.ForgetAt, Refused: r.Outcome == table.Refused})
 	case r.Outcome == table.Refused:
 		refused, err := decodeRefusal(c.text(), r.CreatedAt)
@@ -234,7 +235,7 @@ func (c *call) judge() error {
 		}
 		refused.Replayed, refused.Recovered = !c.executed, c.recovered
 		if c.executed {
-			refused.err = withoutAnswers(c.cause)
+			refused.err = hideCallErrors(c.cause)
 		}
 		return refused
 	default:

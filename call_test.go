@@ -17,16 +17,16 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// TestJudge: the answer of a record. Misuse comes before age, and a broken call before all.
-func TestJudge(t *testing.T) {
+// TestRecordError: the answer of a record. Misuse comes before age, and a broken call before all.
+func TestRecordError(t *testing.T) {
 	t.Parallel()
 
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	c := &call{}
 	c.Identity = table.Identity{Scope: "acme", Tool: "book", Key: "k"}
-	judge := func(c *call, r table.Record) error {
+	recordError := func(c *call, r table.Record) error {
 		c.rec = &r
-		return c.judge()
+		return c.recordError()
 	}
 	sound := table.Record{Outcome: table.Done, CreatedAt: at, ExpiresAt: at.Add(time.Hour), ForgetAt: at.Add(2 * time.Hour), SeenAt: at}
 	with := func(change func(*table.Record)) table.Record {
@@ -37,9 +37,9 @@ func TestJudge(t *testing.T) {
 	other := func(r *table.Record) { r.Fingerprint[0] = 1 }
 	old := func(r *table.Record) { r.SeenAt = r.ExpiresAt }
 
-	require.NoError(t, judge(c, sound))
+	require.NoError(t, recordError(c, sound))
 	last := with(func(r *table.Record) { r.SeenAt = r.ExpiresAt.Add(-1) })
-	require.NoError(t, judge(c, last), "to the last moment")
+	require.NoError(t, recordError(c, last), "to the last moment")
 
 	for name, tc := range map[string]struct {
 		r    table.Record
@@ -54,7 +54,7 @@ func TestJudge(t *testing.T) {
 		"Refused":        {with(func(r *table.Record) { r.Outcome, r.Result = table.Refused, `{"message":"no"}` }), ErrRefused},
 		"RefusedOld":     {with(func(r *table.Record) { r.Outcome = table.Refused; old(r) }), ErrExpired},
 	} {
-		require.ErrorIs(t, judge(c, tc.r), tc.want, name)
+		require.ErrorIs(t, recordError(c, tc.r), tc.want, name)
 	}
 
 	reused := with(func(r *table.Record) {
@@ -65,15 +65,15 @@ func TestJudge(t *testing.T) {
 	require.Equal(t, &Error{
 		Answer: ErrKeyReused, Scope: "acme", Tool: "book", KeyHash: KeyHash("k"),
 		FirstAt: at, Changed: []string{"seat"}, Complete: true,
-	}, judge(changed, reused))
+	}, recordError(changed, reused))
 	expired := with(old)
 	require.Equal(t, &Error{
 		Answer: ErrExpired,
 		Scope:  "acme", Tool: "book", KeyHash: KeyHash("k"), FirstAt: at, ExpiredAt: sound.ExpiresAt, ForgetAt: sound.ForgetAt,
-	}, judge(c, expired))
+	}, recordError(c, expired))
 	refused := with(func(r *table.Record) { r.Outcome = table.Refused; old(r) })
 	var answer *Error
-	require.ErrorAs(t, judge(c, refused), &answer)
+	require.ErrorAs(t, recordError(c, refused), &answer)
 	require.True(t, answer.Refused)
 }
 

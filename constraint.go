@@ -14,43 +14,43 @@ import (
 // The primary key of tool_dedup decides which of several calls of an identity has its effect. This
 // file turns a conflict into a read of the winning row.
 
-// explain returns the meaning of a failed attempt.
+// resolveFailure rolls a failed attempt back, looks for a record, and returns the verdict.
 //
 // The first error proves nothing. A lost race may show as a violation of tool_dedup's key, of a
 // unique index of the application's own table, as a serialization failure, as a deadlock, or as any
 // error that the effect makes of one of these. A trigger can raise an error that looks like a lost
-// race. So explain rolls back and looks the identity up in a new statement, which sees everything
+// race. So resolveFailure looks the identity up in a new statement, which sees everything
 // committed:
 //
 //   - A record is the answer, whatever the failure was.
-//   - Without a record, if the record's statement gave up waiting for a lock and a tried claim
-//     shows that a twin holds the row, the call waits for the twin.
+//   - Without a record, the record's statement may have given up waiting for a lock. If a tried
+//     claim shows that a twin holds the row, the call waits for the twin.
 //   - Otherwise classify decides. This attempt held the identity throughout, so no twin can have
 //     succeeded meanwhile, and the failure may be returned.
-func (a *attempt) explain(ctx context.Context, b bracket, err error) verdict {
+func (a *attempt) resolveFailure(ctx context.Context, b bracket, err error) verdict {
 	c := a.c
 	switch {
 	case err == guard.ErrTxEnded, a.failure.at == atRecord && table.Tripped(err):
 		if c.written.Outcome != table.Broken { // else the broken record itself cannot be written
-			err = c.recordBroken(ctx, err, b.free(ctx))
+			err = c.recordBroken(ctx, err, b.idleConn(ctx))
 		}
 		return fail(err)
 	case ctx.Err() != nil:
-		return fail(withContext(ctx, unrecorded(a.clean(err))))
-	case a.failure.rode && a.failure.prepared && !a.failure.connLost && mayBeStale(err):
+		return fail(withContext(ctx, unrecorded(a.redact(err))))
+	case a.failure.rode && a.failure.described && !a.failure.connLost && mayBeStale(err):
 		// The statement may be older than a change of a type. If it also fails when sent
 		// separately, the error is the statement's.
-		c.ownTrip = true
+		c.separateTrip = true
 		return verdict{kind: again}
 	}
-	if err = a.clean(err); a.failure.rode {
-		err = byEffect(c.stmt.explain(err, a.failure.connLost))
+	if err = a.redact(err); a.failure.rode {
+		err = byEffect(c.stmt.applyOnError(err, a.failure.connLost))
 	}
-	switch unseen := b.look(ctx, a.failure.blocked > 0); {
-	case unseen != nil && mayRetry(ctx, unseen) && !errors.Is(err, guard.ErrTxBusy):
-		return retry(errors.Join(err, unseen)) // a fresh attempt finds out whether the race was lost
-	case unseen != nil:
-		return fail(joinErr(err, fmt.Errorf("looking up the record: %w", unseen)))
+	switch lookErr := b.look(ctx, a.failure.blocked > 0); {
+	case lookErr != nil && mayRetry(ctx, lookErr) && !errors.Is(err, guard.ErrTxBusy):
+		return retry(errors.Join(err, lookErr)) // the next attempt looks again
+	case lookErr != nil:
+		return fail(joinErr(err, fmt.Errorf("looking up the record: %w", lookErr)))
 	case c.seen.Found:
 		c.waits.all += a.failure.blocked
 		return verdict{kind: found}
@@ -58,7 +58,7 @@ func (a *attempt) explain(ctx context.Context, b bracket, err error) verdict {
 		c.waits.all += a.failure.blocked
 		return verdict{kind: busy}
 	}
-	a.free = true // the look-up saw everything committed, at every level
+	a.noneCommitted = true // the look-up saw everything committed, at every level
 	return c.classify(err)
 }
 
@@ -85,7 +85,7 @@ func (c *call) conflict(err error) verdict {
 func (c *call) conflictError(err error) *Error {
 	const why = "writing the record conflicts, although there is no record of this identity: a trigger, a rule, row security or another unique index on tool_dedup"
 	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return c.named(Error{Answer: ErrSchema, Err: fmt.Errorf(why+" (table %q, constraint %q): %w", server.TableName, server.ConstraintName, redacted(server))})
+		return c.named(Error{Answer: ErrSchema, Err: fmt.Errorf(why+" (table %q, constraint %q): %w", server.TableName, server.ConstraintName, withoutDetail(server))})
 	}
 	return c.named(Error{Answer: ErrSchema, Err: errors.New(why)})
 }

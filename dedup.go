@@ -27,11 +27,11 @@ type Deduper struct {
 	// tables holds the statements for the engine of the pool's server. Before the examination it
 	// holds statements that every engine accepts.
 	tables atomic.Pointer[table.Table]
-	// examined is true once an examination found the pool's table sound. home names the pool's
-	// database. tablesByDatabase holds the *table.Table of each other database in which a caller's
-	// transaction was.
+	// examined is true once an examination found the pool's table sound. database names the pool's
+	// database. tablesByDatabase maps the name of every other database in which a caller's
+	// transaction was to its *table.Table.
 	examined         atomic.Bool
-	home             string
+	database         string
 	tablesByDatabase sync.Map
 }
 
@@ -49,7 +49,7 @@ func New(pool *pgxpool.Pool, opts *Options) (*Deduper, error) {
 		return nil, err
 	}
 	d := &Deduper{
-		pool: pool, home: wire.HomeOf(pool.Config().ConnConfig), opts: resolved,
+		pool: pool, database: wire.DatabaseOf(pool.Config().ConnConfig), opts: resolved,
 		stats: stats{since: time.Now()},
 	}
 	d.tables.Store(d.tableOn(examiner.Unknown))
@@ -62,10 +62,10 @@ func (d *Deduper) Pool() *pgxpool.Pool { return d.pool }
 // Options returns the options in use, with the defaults filled in.
 func (d *Deduper) Options() Options { return d.opts }
 
-// Refusal returns the refusal that Do would answer for an err that [Final] wraps. It is not
-// recorded, so its CreatedAt is zero. Refusal returns nil for any other error, and if [NotFinal]
-// marks err or a part of it. If the details cannot be encoded it returns an [ErrInvalid]. Use it to
-// run an effect without Do and still return the same refusals.
+// Refusal returns the refusal with which Do answers if its effect returns err, which [Final] wraps.
+// It is not recorded, so its CreatedAt is zero. Refusal returns nil for any other error, and if
+// [NotFinal] marks err or a part of it. If the details cannot be encoded it returns an
+// [ErrInvalid]. Use it to run an effect without Do and still return the same refusals.
 func (d *Deduper) Refusal(err error) error {
 	var final *finalError
 	var notFinal *notFinalError
@@ -80,7 +80,7 @@ func (d *Deduper) Refusal(err error) error {
 	if err != nil {
 		return err
 	}
-	refused.Replayed, refused.err = false, withoutAnswers(final.err)
+	refused.Replayed, refused.err = false, hideCallErrors(final.err)
 	return refused
 }
 
@@ -115,7 +115,7 @@ func (d *Deduper) checkTable(ctx context.Context, conn *pgx.Conn) error {
 	if d.examined.Load() {
 		return nil
 	}
-	return d.examineHome(ctx, conn)
+	return d.examinePool(ctx, conn)
 }
 
 // findEngine determines the engine of the pool's server, if it is unknown. It ignores problems of
@@ -124,14 +124,14 @@ func (d *Deduper) findEngine(ctx context.Context, conn *pgx.Conn) error {
 	if d.table().Engine() != examiner.Unknown {
 		return nil
 	}
-	err := d.examineHome(ctx, conn)
+	err := d.examinePool(ctx, conn)
 	if errors.Is(err, ErrSchema) {
 		return nil
 	}
 	return err
 }
 
-// rides reports whether statements ride on the pool's server.
+// rides reports whether a statement may ride with the look-up on the pool's server.
 func (d *Deduper) rides(ctx context.Context) bool {
 	if d.table().Engine() == examiner.Unknown {
 		_ = d.onConn(ctx, func(*wire.Conn) error { return nil }) // an error here occurs again in the attempt
@@ -139,7 +139,9 @@ func (d *Deduper) rides(ctx context.Context) bool {
 	return d.table().Rides()
 }
 
-func (d *Deduper) examineHome(ctx context.Context, conn *pgx.Conn) error {
+// examinePool examines the table of the pool's database, and keeps its engine and whether it is
+// sound.
+func (d *Deduper) examinePool(ctx context.Context, conn *pgx.Conn) error {
 	found, err := d.examine(ctx, conn)
 	if found != nil {
 		d.tables.Store(found)
@@ -151,17 +153,17 @@ func (d *Deduper) examineHome(ctx context.Context, conn *pgx.Conn) error {
 // checkTableOf is checkTable for the connection of a caller's transaction. If that is in another
 // database than the pool's connections, checkTableOf examines the other database once.
 func (d *Deduper) checkTableOf(ctx context.Context, on *wire.Conn) (*table.Table, error) {
-	home, conn := on.Home(), on.Conn()
-	if home == d.home {
+	database, conn := on.Database(), on.Conn()
+	if database == d.database {
 		err := d.checkTable(ctx, conn)
 		return d.table(), err
 	}
-	if known, ok := d.tablesByDatabase.Load(home); ok {
+	if known, ok := d.tablesByDatabase.Load(database); ok {
 		return known.(*table.Table), nil
 	}
 	found, err := d.examine(ctx, conn)
 	if err == nil {
-		d.tablesByDatabase.Store(home, found)
+		d.tablesByDatabase.Store(database, found)
 	}
 	return found, err
 }
@@ -210,7 +212,7 @@ func (d *Deduper) onConn(ctx context.Context, look func(*wire.Conn) error) error
 		return err
 	}
 	err := once()
-	for renewed := int32(0); wire.SQLState(err) == wire.CodePreparedMissing && renewed < d.pool.Stat().MaxConns(); renewed++ {
+	for tries := int32(0); wire.SQLState(err) == wire.CodePreparedMissing && tries < d.pool.Stat().MaxConns(); tries++ {
 		err = once()
 	}
 	if err != nil && ctx.Err() != nil {
@@ -255,10 +257,10 @@ func (d *Deduper) withHint(err error) error {
 		return &Error{Answer: ErrSchema, Err: errors.New(examiner.Missing(d.table().Name) + "; `dedup migrate up` makes it")}
 	case wire.CodeReadOnly:
 		if !wire.IsReadOnlyTx(err) {
-			return fmt.Errorf("%w (the server is a standby, whose records may be out of date)", cleaned(err))
+			return fmt.Errorf("%w (the server is a standby, whose records may be out of date)", redact(err))
 		}
 	case wire.CodeInsufficientPrivilege:
-		return fmt.Errorf("%w; GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO the role (migrations.Check and `dedup migrate check` say what is missing)", cleaned(err), d.table().Name)
+		return fmt.Errorf("%w; GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO the role (migrations.Check and `dedup migrate check` say what is missing)", redact(err), d.table().Name)
 	}
-	return cleaned(err)
+	return redact(err)
 }

@@ -13,12 +13,12 @@ import (
 // LargeObjects, after it returns: these would act in another call's transaction. It ends the
 // transaction by returning: nil commits, and an error rolls back and is returned to the caller.
 //
-// An error that is, or wraps, the answer of another call is an ordinary error, such as the
-// ErrRefused of a DoTx inside the effect. It rolls back, and is recorded only with
-// Call.StoreErrors. [errors.Is] and [errors.As] do not find the other call's answer in the error
-// that the caller gets, so that ErrRefused, ErrKeyReused and the others always belong to the
-// caller's own call. They do find ErrInvalid. [IsRetryable] considers the other call's answer too.
-// To refuse with it, wrap it in [Final].
+// If the effect returns the error of another call, such as the ErrRefused of a DoTx inside the
+// effect, that is an ordinary error. It rolls back, and is recorded only with Call.StoreErrors.
+// [errors.Is] and [errors.As] do not find the other call's error in the error that the caller gets,
+// so that ErrRefused, ErrKeyReused and the others always belong to the caller's own call. They do
+// find ErrInvalid. [IsRetryable] considers the other call's error too. To refuse with it, wrap it
+// in [Final].
 type Effect[R any] func(ctx context.Context, tx pgx.Tx) (R, error)
 
 // Do runs effect once for call's identity, in a transaction that it opens and ends. Every call of
@@ -27,7 +27,7 @@ type Effect[R any] func(ctx context.Context, tx pgx.Tx) (R, error)
 // Do waits for a twin in flight without holding a connection, until MaxWait is used up or ctx ends.
 // It retries transient faults and lost COMMITs in fresh transactions within Options.Retry.
 // Cancelling ctx stops waiting and retrying, and cancels the effect's statements. Once COMMIT is
-// sent, Do waits for its answer, for at most Options.CommitTimeout.
+// sent, Do waits for the reply, for at most Options.CommitTimeout.
 //
 // A panic of the effect is raised again after the rollback. The table in the package documentation
 // lists the errors.
@@ -59,12 +59,12 @@ func recordedEffect[R any](d *Deduper, effect Effect[R], value *R) effectFunc {
 		if err != nil {
 			return "", byEffect(err)
 		}
-		return record(d, got, value)
+		return encodeAndDecode(d, got, value)
 	}
 }
 
-// record returns the text that records the result of an effect, and decodes it into value.
-func record[R any](d *Deduper, got R, value *R) (string, error) {
+// encodeAndDecode returns the text that records the result of an effect, and decodes it into value.
+func encodeAndDecode[R any](d *Deduper, got R, value *R) (string, error) {
 	text, err := encodeResult(got, d.opts.MaxResultBytes)
 	if err != nil {
 		return "", err

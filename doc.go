@@ -1,7 +1,7 @@
 // Package dedup makes write tools take effect once.
 //
 // A write tool that is called any number of times with one key (retries, re-deliveries, resumed
-// runs, races, crashes, a lost answer to COMMIT) has its effect in the database once, and every
+// runs, races, crashes, a lost reply to COMMIT) has its effect in the database once, and every
 // caller gets the first caller's result:
 //
 //	result, err := dedup.Do(ctx, d, dedup.Call{
@@ -34,10 +34,10 @@
 //
 // An effect's error is returned unchanged, and nothing is stored unless [Final] wraps it or
 // Call.StoreErrors is set. Transient database errors are retried instead, and end as an
-// ErrAttemptsExhausted if no retry helps. The library's own errors begin with its name and the
-// tool's, which wrap them: find them with [errors.Is] and [errors.As]. They always belong to this
-// call: if an effect returns the answer of an inner call, errors.Is and errors.As do not find it
-// (see [Effect]). The errors:
+// ErrAttemptsExhausted if no retry helps. The text of the library's own errors begins with "dedup:"
+// and names the tool. Find them with [errors.Is] and [errors.As], because they may be wrapped. They
+// always belong to this call: if an effect returns the error of an inner call, errors.Is and
+// errors.As do not find it (see [Effect]). The errors:
 //
 //	error                  typed as        returned by                    call again with the same key?
 //	ErrRefused             *RefusedError   all that run effects           no: this is the answer; DoTx: commit it

@@ -50,14 +50,14 @@ func checkStatement[R any](ctx context.Context, c *call, d *Deduper, call *Call,
 	s.Read = func(rows pgx.Rows) error {
 		got, err := pgx.CollectExactlyOneRow(rows, rowTo[R])
 		if err == nil {
-			s.row, err = record(d, got, value)
+			s.row, err = encodeAndDecode(d, got, value)
 		}
 		return err
 	}
 	c.effect = func(ctx context.Context, tx pgx.Tx) (string, error) {
 		rows, _ := tx.Query(ctx, s.Query.Text, s.Args...) // its error is the rows' too
 		if err := s.Read(rows); err != nil {
-			return "", byEffect(s.explain(err, tx.Conn().IsClosed()))
+			return "", byEffect(s.applyOnError(err, tx.Conn().IsClosed()))
 		}
 		return s.row, nil
 	}

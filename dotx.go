@@ -15,19 +15,19 @@ import (
 )
 
 // DoTx is Do inside the caller's transaction: effect and record are committed or rolled back
-// together with everything else in tx. Several calls can share one transaction. The answer is only
-// true once the caller has committed.
+// together with everything else in tx. Several calls can share one transaction. The answer holds
+// only if the caller commits.
 //
 // DoTx uses a savepoint: if an effect fails, tx stays usable and is as it was before. It makes one
 // attempt, another to record a refusal, and at most two after a conflict without a record. Use READ
 // COMMITTED, and the same order of keys in every transaction.
 //
-// A twin in flight is waited for inside Postgres, which detects deadlocks. The wait ends after
-// MaxWait or the session's lock_timeout, whichever is shorter, with [ErrInFlight]; tx stays usable.
-// DoTx waits once more, up to the same limit, for a forgotten record that another transaction
-// holds, such as a sweep. Then the answer is [ErrRestartTx], or ErrInFlight on servers other than
-// plain PostgreSQL. If the table is locked when the record is written, as by CREATE INDEX, the
-// answer is ErrRestartTx.
+// DoTx waits for a twin inside Postgres, which detects deadlocks. The wait ends after MaxWait or
+// the session's lock_timeout, whichever is shorter, with [ErrInFlight]; tx stays usable. DoTx waits
+// once more, up to the same limit, for a forgotten record that another transaction holds, such as a
+// sweep. Then the answer is [ErrRestartTx], or ErrInFlight on servers other than plain PostgreSQL.
+// If the table is locked when the record is written, as by CREATE INDEX, the answer is
+// ErrRestartTx.
 //
 // After [ErrRestartTx] roll the whole transaction back and run it again. [Deduper.BeginFunc] does
 // that.
@@ -70,15 +70,15 @@ func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect E
 // It leaves the effect and its record in the transaction, or nothing if the effect fails.
 func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
 	on := wire.On(guard.ConnOf(tx))
-	begins, _ := guard.DeferredOf(tx).(*funcTx)
-	if begins != nil && begins.d != c.d { // which has other limits
-		if err := begins.Begin(ctx); err != nil {
+	deferred, _ := guard.DeferredOf(tx).(*funcTx)
+	if deferred != nil && deferred.d != c.d { // another Deduper has other limits, so BEGIN is sent alone
+		if err := deferred.Begin(ctx); err != nil {
 			return err
 		}
 	}
 	t, err := c.d.checkTableOf(ctx, on)
 	if err != nil {
-		v := c.unopened(ctx, err)
+		v := c.openFailed(ctx, err)
 		if v.kind == again && wire.SQLState(err) != wire.CodeReadOnly {
 			return restartTx(v.err)
 		}
@@ -87,11 +87,11 @@ func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
 	for {
 		c.attempts++
 		c.last = attempt{c: c, table: t, on: on, tx: tx, limit: c.maxWait}
-		switch v := c.last.make(ctx, savepoint{&c.last, savepointName(tx), begins}); v.kind {
+		switch v := c.last.make(ctx, savepoint{&c.last, savepointName(tx), deferred}); v.kind {
 		case again:
 			continue
 		case done:
-			return c.settleIn()
+			return c.useWrittenInTx()
 		case found:
 			c.rec = &c.seen.Record
 			return nil
@@ -105,31 +105,31 @@ func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
 // effects, so that each call has a different savepoint.
 func savepointName(tx pgx.Tx) string { return "tool_dedup_" + strconv.Itoa(guard.Depth(tx)+1) }
 
-// settleIn makes the record that was just written the call's answer. The record is not committed
-// yet.
-func (c *call) settleIn() error {
+// useWrittenInTx makes the record that the attempt wrote the call's answer. The record is not
+// committed yet.
+func (c *call) useWrittenInTx() error {
 	if c.written.CreatedAt.IsZero() { // the savepoint was released in the same pipeline
 		c.d.reexamine()
 		conflict := c.conflictError(nil)
 		conflict.Err = fmt.Errorf("%w; roll the transaction back: %w", conflict.Err, table.ErrSwallowed)
 		return conflict
 	}
-	c.rec, c.own, c.executed = &c.written, &c.written, true
+	c.rec, c.ownRec, c.executed = &c.written, &c.written, true
 	return nil
 }
 
 // savepoint is a bracket in the caller's transaction.
 type savepoint struct {
 	*attempt
-	name   string
-	begins *funcTx // the caller's transaction if it had not begun before the call, else nil
+	name     string
+	deferred *funcTx // the caller's transaction, if it had not begun before the call
 }
 
 func (b savepoint) open(ctx context.Context) error {
-	begin := b.begins != nil && b.begins.tx == nil
+	begin := b.deferred != nil && b.deferred.tx == nil
 	err := b.table.OpenIn(ctx, b.on, begin, b.name, &b.c.Entry, b.limit, &b.c.seen)
 	if begin {
-		b.begins.begun(ctx, b.c.seen.Tx, b.c.seen.At, err)
+		b.deferred.begun(ctx, b.c.seen.Tx, b.c.seen.At, err)
 	}
 	return err
 }
@@ -145,9 +145,9 @@ func (b savepoint) end(ctx context.Context, p *wire.Pipeline) verdict {
 	return verdict{kind: done}
 }
 
-func (b savepoint) mend(_ context.Context, err error) { b.on.Renew(err) }
+func (b savepoint) dropUnusable(_ context.Context, err error) { b.on.InvalidateAfter(err) }
 
-func (b savepoint) free(context.Context) *wire.Conn {
+func (b savepoint) idleConn(context.Context) *wire.Conn {
 	if pg := b.on.PgConn(); pg.IsClosed() || pg.IsBusy() || pg.TxStatus() != 'I' {
 		return nil
 	}
@@ -156,30 +156,30 @@ func (b savepoint) free(context.Context) *wire.Conn {
 
 func (b savepoint) look(ctx context.Context, claim bool) error {
 	if err := b.exec(ctx, "rollback to savepoint "+b.name); err != nil {
-		return fmt.Errorf("dedup: rolling back to the savepoint: %w", cleaned(err))
+		return fmt.Errorf("dedup: rolling back to the savepoint: %w", redact(err))
 	}
 	err := b.table.LookUp(ctx, b.on, &b.c.Entry, &b.c.seen)
 	if err == nil && claim && !b.c.seen.Found {
 		err = b.tryClaim(ctx, &b.c.seen)
 	}
-	b.on.Renew(err)
-	return cleaned(err)
+	b.on.InvalidateAfter(err)
+	return redact(err)
 }
 
 // tryClaim claims the identity behind another savepoint, and rolls back.
 func (b savepoint) tryClaim(ctx context.Context, s *table.Seen) error {
-	s.Marked = false
+	s.InSavepoint = false
 	err := b.table.TryClaimIn(ctx, b.on, b.name, &b.c.Entry, s)
-	if s.Marked {
+	if s.InSavepoint {
 		err = joinErr(err, b.backOut(ctx))
 	}
-	s.Marked = true
-	return cleaned(err)
+	s.InSavepoint = true
+	return redact(err)
 }
 
 func (b savepoint) close(ctx context.Context, v verdict) verdict {
 	v = b.inTx(ctx, v)
-	if v.kind == done || !b.c.seen.Marked || errors.Is(v.err, ErrBroken) || b.on.PgConn().IsClosed() {
+	if v.kind == done || !b.c.seen.InSavepoint || errors.Is(v.err, ErrBroken) || b.on.PgConn().IsClosed() {
 		return v
 	}
 	if left := b.backOut(ctx); left != nil {
@@ -188,7 +188,7 @@ func (b savepoint) close(ctx context.Context, v verdict) verdict {
 	return v
 }
 
-// inTx adapts a verdict to a transaction that can only be restarted as a whole.
+// inTx adapts a verdict to the caller's transaction, which only its caller can restart.
 func (b savepoint) inTx(ctx context.Context, v verdict) verdict {
 	fresh := b.c.seen.Fresh
 	switch {
@@ -197,12 +197,12 @@ func (b savepoint) inTx(ctx context.Context, v verdict) verdict {
 	case v.kind == again && (!v.pause || v.conflict && fresh):
 		return v
 	case v.kind == again && wire.SQLState(v.err) == wire.CodeReadOnly:
-		return fail(fmt.Errorf("dedup: in the caller's transaction: %w", cleaned(v.err)))
+		return fail(fmt.Errorf("dedup: in the caller's transaction: %w", redact(v.err)))
 	case v.kind == again, v.conflict && !fresh:
-		return fail(restartTx(cleaned(v.err)))
+		return fail(restartTx(redact(v.err)))
 	case v.kind == failed && b.mayHideRecord(ctx, v.err):
 		return fail(b.findNewerRecord(ctx, v.err))
-	case v.kind == failed && !b.c.seen.Marked && !b.on.PgConn().IsClosed() && b.on.PgConn().TxStatus() == 'E':
+	case v.kind == failed && !b.c.seen.InSavepoint && !b.on.PgConn().IsClosed() && b.on.PgConn().TxStatus() == 'E':
 		return fail(fmt.Errorf("%w (the transaction is aborted; roll it back)", v.err))
 	}
 	return v
@@ -227,7 +227,7 @@ func (b savepoint) findNewerRecord(ctx context.Context, cause error) error {
 	case err == nil && !seen.Busy && !seen.Hidden && !seen.Found:
 		return cause
 	case err == nil || wire.IsTransient(err) || wire.IsConnLost(err):
-		return restartTx(joinErr(cleaned(cause), err))
+		return restartTx(joinErr(redact(cause), err))
 	default:
 		return joinErr(cause, fmt.Errorf("dedup: looking for a newer record: %w", err))
 	}
@@ -238,7 +238,7 @@ func (b savepoint) findNewerRecord(ctx context.Context, cause error) error {
 func (b savepoint) backOut(ctx context.Context) error {
 	err := b.exec(ctx, "rollback to savepoint "+b.name+"; release savepoint "+b.name)
 	if err != nil {
-		return fmt.Errorf("dedup: leaving the savepoint: %w", cleaned(err))
+		return fmt.Errorf("dedup: leaving the savepoint: %w", redact(err))
 	}
 	return nil
 }

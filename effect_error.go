@@ -20,9 +20,9 @@ func annotate(of table.Identity, err error) error {
 		return err
 	case *effectError:
 		if isMisuse(typed.err) {
-			return &toolError{of.Tool, withoutAnswers(typed.err)}
+			return &toolError{of.Tool, hideCallErrors(typed.err)}
 		}
-		return withoutAnswers(typed.err)
+		return hideCallErrors(typed.err)
 	case *Error:
 		if typed.Tool == "" && validateName("Tool", of.Tool) == nil {
 			named := *typed // several calls may share it
@@ -46,8 +46,8 @@ type toolError struct {
 	err  error
 }
 
-// isMisuse reports whether an effect's error is about its transaction, and not that of a call
-// inside the effect.
+// isMisuse reports whether an effect's error is about the effect's transaction. It is false for the
+// error of a call inside the effect.
 func isMisuse(err error) bool {
 	if _, named := errors.AsType[*toolError](err); named || !errors.Is(err, ErrInvalid) || wire.IsContextError(err) || IsTransient(err) {
 		return false
@@ -64,8 +64,9 @@ func (e *toolError) Error() string {
 // Unwrap returns the error without the name.
 func (e *toolError) Unwrap() error { return e.err }
 
-// effectError marks an error of an effect or of a caller's statement. It hides the answers of other
-// calls in it: an effect that returns the ErrRefused of an inner DoTx failed and did not refuse.
+// effectError marks an error of an effect or of a caller's statement. It hides the errors of other
+// calls in it: if an effect returns the ErrRefused of an inner DoTx, the effect failed, but its own
+// call did not refuse.
 type effectError struct{ err error }
 
 // byEffect marks an error as the effect's.
@@ -76,34 +77,34 @@ func byEffect(err error) error {
 	return &effectError{err}
 }
 
-// effectsOwn returns an effect's error without its mark, and any other error unchanged.
-func effectsOwn(err error) error {
+// unmarked returns the error that byEffect marked, and any other error unchanged.
+func unmarked(err error) error {
 	if marked, ok := err.(*effectError); ok {
 		return marked.err
 	}
 	return err
 }
 
-// mayPass reports whether err may be absent in a fresh transaction. err comes from an effect, a
+// mayRetryEffect reports whether a fresh transaction may avoid err, which comes from an effect, a
 // statement or the function of a BeginFunc. A lost connection counts only if connLost is true: the
-// transaction's own connection was lost. Otherwise a service that the code called hung up.
-func mayPass(err error, connLost bool) bool {
-	return wire.IsTransient(err) || errors.Is(effectsOwn(err), ErrRestartTx) || connLost && wire.IsConnLost(err)
+// transaction lost its own connection. Otherwise another service closed a connection.
+func mayRetryEffect(err error, connLost bool) bool {
+	return wire.IsTransient(err) || errors.Is(unmarked(err), ErrRestartTx) || connLost && wire.IsConnLost(err)
 }
 
-// withoutAnswers returns an effect's error for the caller: errors.Is does not find answers of inner
-// calls in it.
-func withoutAnswers(err error) error {
-	for _, answer := range answers() {
-		if errors.Is(err, answer) {
+// hideCallErrors returns an effect's error for the caller. errors.Is does not find an inner call's
+// error in it.
+func hideCallErrors(err error) error {
+	for _, callErr := range callErrors() {
+		if errors.Is(err, callErr) {
 			return &effectError{err}
 		}
 	}
 	return err
 }
 
-// answers returns the errors that are answers of a call.
-func answers() [9]error {
+// callErrors returns the errors that tell how a call ended, and so belong to that call only.
+func callErrors() [9]error {
 	return [...]error{
 		ErrInFlight, ErrOutcomeUnknown, ErrAttemptsExhausted, ErrRestartTx, ErrRefused, ErrExpired, ErrKeyReused, ErrBroken, ErrSchema,
 	}
@@ -112,17 +113,17 @@ func answers() [9]error {
 // Error implements error.
 func (e *effectError) Error() string { return e.err.Error() }
 
-// Is is [errors.Is] of the effect's error, except for answers.
+// Is is [errors.Is] of the effect's error, except for errors of calls.
 func (e *effectError) Is(target error) bool {
-	for _, answer := range answers() {
-		if target == answer {
+	for _, callErr := range callErrors() {
+		if target == callErr {
 			return false
 		}
 	}
 	return errors.Is(e.err, target)
 }
 
-// As is [errors.As] of the effect's error, except for answers.
+// As is [errors.As] of the effect's error, except for errors of calls.
 func (e *effectError) As(target any) bool {
 	switch target.(type) {
 	case **Error, **RefusedError:
@@ -140,7 +141,7 @@ func joinErr(err, other error) error {
 		return err
 	}
 	if _, effects := err.(*effectError); effects {
-		return byEffect(fmt.Errorf("%w (and %w)", effectsOwn(err), other))
+		return byEffect(fmt.Errorf("%w (and %w)", unmarked(err), other))
 	}
 	return fmt.Errorf("%w (and %w)", err, other)
 }
@@ -162,24 +163,24 @@ func withContext(ctx context.Context, err error) error {
 	return fmt.Errorf("dedup: %w: %w", contextError(ctx), err)
 }
 
-// cleaned returns err. If err wraps a server's error that quotes the row's values, it returns that
+// redact returns err. If err wraps a server's error that quotes the row's values, it returns that
 // server error without them. Use it for errors of the library's own statements.
-func cleaned(err error) error {
+func redact(err error) error {
 	var server *pgconn.PgError
-	if errors.As(err, &server) && redacts(server) {
-		return redacted(server)
+	if errors.As(err, &server) && quotesValues(server) {
+		return withoutDetail(server)
 	}
 	return err
 }
 
-// redacts reports whether redacted removes anything.
-func redacts(err *pgconn.PgError) bool {
+// quotesValues reports whether a server error has a field that quotes row values.
+func quotesValues(err *pgconn.PgError) bool {
 	return err.Detail != "" || err.Where != "" || err.InternalQuery != ""
 }
 
-// redacted returns a copy of a server error without the fields that quote row values. Detail
+// withoutDetail returns a copy of a server error without the fields that quote row values. Detail
 // contains the key in the clear.
-func redacted(err *pgconn.PgError) *pgconn.PgError {
+func withoutDetail(err *pgconn.PgError) *pgconn.PgError {
 	clean := *err
 	clean.Detail, clean.Where, clean.InternalQuery = "", "", ""
 	return &clean

@@ -33,16 +33,16 @@ import (
 //
 // The statement that erases a record adds a line to the table tool_dedup_audit. If the table is
 // missing, records are erased without a line, which the result counts. Erase needs UPDATE on the
-// column reason of that table, unless there are no earlier lines.
+// column reason of that table, unless the scope has no earlier lines.
 //
 // If an effect outside of the database has no answer yet, nothing is erased: the error is an
 // [*UnresolvedError]. Other errors are ErrInvalid, ErrSchema and errors of the database. The result
-// then counts what was erased before. After a lost answer to COMMIT it may count too little.
+// then counts what was erased before. After a lost reply to COMMIT it may count too little.
 func (d *Deduper) Erase(ctx context.Context, scope, tool string, opts ResetOptions) (result EraseResult, err error) {
-	if err := d.mayErase(ctx, scope, tool, opts); err != nil {
+	if err := d.checkErase(ctx, scope, tool, opts); err != nil {
 		return result, err
 	}
-	result, err = d.erase(ctx, scope, tool, opts.said())
+	result, err = d.erase(ctx, scope, tool, opts.operator())
 	if err == nil || result != (EraseResult{}) {
 		id := table.Identity{Scope: scope, Tool: tool}
 		d.traceReset(ctx, ResetData{CallData: CallData{Func: "Erase"}, Erased: result, Audited: result.Records > result.Unaudited}, id, opts)
@@ -51,13 +51,13 @@ func (d *Deduper) Erase(ctx context.Context, scope, tool string, opts ResetOptio
 		return result, err
 	}
 	if wire.SQLState(err) == wire.CodeInsufficientPrivilege { // the message names the table
-		return result, fmt.Errorf("dedup: erasing: %w; the role needs SELECT and UPDATE on tool_dedup and tool_effect, and SELECT, INSERT and UPDATE (reason) on tool_dedup_audit", cleaned(err))
+		return result, fmt.Errorf("dedup: erasing: %w; the role needs SELECT and UPDATE on tool_dedup and tool_effect, and SELECT, INSERT and UPDATE (reason) on tool_dedup_audit", redact(err))
 	}
 	return result, fmt.Errorf("dedup: erasing: %w", d.withHint(err))
 }
 
-// mayErase checks an operator's input.
-func (d *Deduper) mayErase(ctx context.Context, scope, tool string, opts ResetOptions) error {
+// checkErase checks the input of Erase.
+func (d *Deduper) checkErase(ctx context.Context, scope, tool string, opts ResetOptions) error {
 	if err := d.usable(ctx); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (d *Deduper) mayErase(ctx context.Context, scope, tool string, opts ResetOp
 }
 
 // erase erases batch by batch. It rests between two batches, as a sweep does.
-func (d *Deduper) erase(ctx context.Context, scope, tool string, by table.Said) (total EraseResult, err error) {
+func (d *Deduper) erase(ctx context.Context, scope, tool string, by table.Operator) (total EraseResult, err error) {
 	var e *table.Erasure
 	err = d.retryBatch(ctx, func(conn *pgx.Conn) (err error) {
 		if e, err = d.table().NewErasure(ctx, conn, scope, tool, by); err != nil {

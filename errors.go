@@ -15,15 +15,15 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// The answers of a call without a result. Find them with [errors.Is]. The type in brackets has
-// their details: find it with [errors.As]. The table in the package documentation lists the
-// functions that return each, and the remedy.
+// The errors with which a call can end. Find them with [errors.Is]. The type in brackets has their
+// details: find it with [errors.As]. The table in the package documentation lists the functions
+// that return each, and the remedy.
 var (
 	// ErrInFlight: a twin is running the call, and the caller's MaxWait is used up. Call again with
 	// the same key.
 	ErrInFlight = errors.New("dedup: a twin of this call is in flight; call again with the same key")
 
-	// ErrOutcomeUnknown: the answer to a COMMIT was lost, and the context or the attempts ended
+	// ErrOutcomeUnknown: the reply to a COMMIT was lost, and the context or the attempts ended
 	// before the call could settle it. The effect may be committed. Call again with the same key.
 	// [Error]
 	ErrOutcomeUnknown = errors.New("dedup: outcome unknown; call again with the same key")
@@ -61,13 +61,13 @@ var (
 	// index. Nothing is committed. migrations.Check describes the problem. [Error]
 	ErrSchema = errors.New("dedup: the schema is missing or unsound")
 
-	// ErrInvalid: the library cannot accept a call, an option, a result, or the use that an effect
-	// made of its transaction. It commits nothing, and the same input fails again. [InvalidError],
-	// except for errors of the methods of the pgx.Tx that an effect gets.
+	// ErrInvalid: the library cannot accept a call, an option, a result, or the way in which an
+	// effect used its transaction. It commits nothing, and the same input fails again.
+	// [InvalidError], except for errors of the methods of the pgx.Tx that an effect gets.
 	ErrInvalid = guard.ErrInvalid
 )
 
-// Error is a call without a result, with its details. Which fields are set depends on Answer.
+// Error describes a call that ended without a result. Which fields are set depends on Answer.
 type Error struct {
 	// Answer is one of ErrOutcomeUnknown, ErrAttemptsExhausted, ErrRestartTx, ErrExpired,
 	// ErrKeyReused, ErrBroken and ErrSchema.
@@ -284,7 +284,7 @@ func IsAnswer(err error) bool {
 // which Do gave up.
 func classifyAnswer(err error) (answered, open bool) {
 	switch typed := err.(type) {
-	case *effectError: // another call's answer is none of this call: a retry runs the effect again
+	case *effectError: // not this call's answer: a retry runs the effect again
 		_, open = classifyAnswer(typed.err)
 		return false, open
 	case *Error:

@@ -29,20 +29,20 @@ const (
 // failure is the state in which an attempt failed after its look-up.
 type failure struct {
 	at stage
-	// rode is true if the statement failed that rode with the look-up, and prepared if an earlier
-	// attempt had prepared it.
-	rode, prepared bool
+	// rode is true if the statement that rode with the look-up failed. described is true if its
+	// parameter types were chosen before this attempt.
+	rode, described bool
 	// connLost is true if the attempt's connection was closed by then.
 	connLost bool
 	// blocked is how long the record's statement waited for a lock before it gave up, else 0. A
-	// twin held it, or a lock on the whole table did.
+	// twin held the row, or another transaction had locked the table.
 	blocked time.Duration
 	// readOnly is true if a primary refused a write because the transaction is read-only. A standby
-	// refuses earlier, when the transaction opens.
+	// already refuses to open the transaction.
 	readOnly bool
 }
 
-// failed is the verdict on an attempt that failed after its look-up. It saves the state of the
+// failed is the verdict on an attempt that failed after its look-up. It notes the state of the
 // connection, which changes later.
 func (a *attempt) failed(at stage, err error) verdict {
 	f, pg := &a.failure, a.on.PgConn()
@@ -55,10 +55,10 @@ func (a *attempt) failed(at stage, err error) verdict {
 	return fail(err)
 }
 
-// clean removes the row's values from an error of the record's statement.
-func (a *attempt) clean(err error) error {
+// redact removes the row's values from an error of the record's statement.
+func (a *attempt) redact(err error) error {
 	if a.failure.at == atRecord {
-		return cleaned(err)
+		return redact(err)
 	}
 	return err
 }
@@ -74,25 +74,25 @@ func (c *call) classify(err error) verdict {
 		return c.conflict(err)
 	case f.at == atRecord && wire.SQLState(err) == wire.CodePreparedMissing && !c.last.inOwnTx:
 		return fail(invalidEffect(err, "has discarded the prepared statements of its connection (DEALLOCATE, DISCARD); leave them, or call pgx's Conn.DeallocateAll after the transaction"))
-	case f.at == atRecord && wire.SQLState(err) == wire.CodePreparedMissing && !c.discards:
-		c.discards = true // the effect discarded them; the next attempt uses another connection
+	case f.at == atRecord && wire.SQLState(err) == wire.CodePreparedMissing && !c.discarded:
+		c.discarded = true // the effect discarded them; the next attempt uses another connection
 		return verdict{kind: again}
 	case f.readOnly:
 		return fail(readOnlyTx(err))
-	case mayPass(err, f.connLost):
+	case mayRetryEffect(err, f.connLost):
 		return retry(err)
 	case wire.IsTxTimeout(err):
 		return fail(tooSlow(err))
 	case f.at == atRecord:
-		return fail(fmt.Errorf("dedup: writing the record: %w", err)) // which clean has redacted
+		return fail(fmt.Errorf("dedup: writing the record: %w", err)) // already redacted
 	case errors.As(err, &notFinal):
 		return fail(err)
 	case errors.Is(err, guard.ErrTxControl):
 		return fail(misused(err))
 	case errors.As(err, &final):
 		return c.refuse(final.err)
-	case c.storeErrors && c.written.Outcome == table.Done && recordable(err): // once: COMMIT may refuse that record too
-		return c.refuse(effectsOwn(err))
+	case c.storeErrors && c.written.Outcome == table.Done && recordable(err): // not if the refusal's own COMMIT failed
+		return c.refuse(unmarked(err))
 	case wire.SQLState(err) != "": // a deferred constraint failed at COMMIT
 		return fail(byEffect(err))
 	default:
@@ -100,17 +100,17 @@ func (c *call) classify(err error) verdict {
 	}
 }
 
-// unopened returns the verdict on a failure before the effect. Nothing ran, so no record can
+// openFailed returns the verdict on a failure before the effect. Nothing ran, so no record can
 // explain it.
-func (c *call) unopened(ctx context.Context, err error) verdict {
+func (c *call) openFailed(ctx context.Context, err error) verdict {
 	switch {
 	case wire.SQLState(err) == wire.CodeUniqueViolation: // of a claim
 		return c.conflict(err)
-	case wire.IsUnsent(err) && c.stmt.Read != nil && !c.ownTrip:
-		c.ownTrip = true
+	case wire.IsUnsent(err) && c.stmt.Read != nil && !c.separateTrip:
+		c.separateTrip = true
 		return verdict{kind: again}
-	case wire.SQLState(err) == wire.CodePreparedMissing && c.renewed < c.d.pool.Stat().MaxConns():
-		c.renewed++ // another user of the connection discarded its prepared statements
+	case wire.SQLState(err) == wire.CodePreparedMissing && c.preparedMissing < c.d.pool.Stat().MaxConns():
+		c.preparedMissing++ // another user of the connection discarded its prepared statements
 		return verdict{kind: again, err: err}
 	}
 	err = c.d.withHint(hintPooler(err))
@@ -129,8 +129,8 @@ func (c *call) unopened(ctx context.Context, err error) verdict {
 }
 
 // mayRetry reports whether a fresh attempt may avoid an error of the library's own statements,
-// before anything was written. The error is transient, or the connection broke without an error
-// from the server.
+// before anything was written. The error is transient, or the connection was lost without an error
+// from the server. For errors of effects see mayRetryEffect.
 func mayRetry(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || errors.Is(err, ErrInFlight) {
 		return false
@@ -138,7 +138,7 @@ func mayRetry(ctx context.Context, err error) bool {
 	return wire.IsTransient(err) || wire.IsConnLost(err)
 }
 
-// isOutage reports whether an error that may be retried comes from the server's state and not from
+// isOutage reports whether an error that may be retried comes from the server itself and not from
 // other transactions.
 func isOutage(err error) bool {
 	switch wire.SQLState(err) {

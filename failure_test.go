@@ -84,9 +84,9 @@ func TestClassify(t *testing.T) {
 		}
 		require.Equal(t, c.want, got, name)
 		if c.err == nil {
-			c.err = effectsOwn(c.cause)
+			c.err = unmarked(c.cause)
 		}
-		require.ErrorIs(t, effectsOwn(err), c.err, name)
+		require.ErrorIs(t, unmarked(err), c.err, name)
 	}
 
 	// Errors around Final(err) are not kept, whether others are stored or not.
@@ -168,8 +168,8 @@ func TestWithHint(t *testing.T) {
 	paper := errors.New("no paper")
 	require.Equal(t, paper, d.withHint(paper))
 
-	require.Equal(t, detailed, (&attempt{failure: failure{at: atEffect}}).clean(detailed), "the effect's own error is its own")
-	require.Equal(t, &pgconn.PgError{Code: "23514", Message: "no"}, (&attempt{failure: failure{at: atRecord}}).clean(detailed))
+	require.Equal(t, detailed, (&attempt{failure: failure{at: atEffect}}).redact(detailed), "the effect's own error is its own")
+	require.Equal(t, &pgconn.PgError{Code: "23514", Message: "no"}, (&attempt{failure: failure{at: atRecord}}).redact(detailed))
 }
 
 func requireCode(t *testing.T, err error, code string) {

@@ -63,7 +63,7 @@ type RefusedError struct {
 	// Replayed reports whether the refusal came from the record.
 	Replayed bool
 	// Recovered reports, as Result.Recovered does, that this call wrote the record, and that only
-	// the answer to its COMMIT was lost.
+	// the reply to its COMMIT was lost.
 	Recovered bool
 	// CreatedAt is the time at which the refusal was recorded, by the database's clock.
 	CreatedAt time.Time

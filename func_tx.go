@@ -13,31 +13,32 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// funcTx is the transaction of a BeginFunc. It begins, guards and commits like an attempt without
-// an identity, and treats a lost COMMIT alike. BEGIN is deferred until fn uses the transaction:
-// funcTx implements [guard.Deferred].
+// funcTx is the transaction of a BeginFunc. It begins and guards as an attempt does, and determines
+// the outcome of COMMIT in the same way. It cannot settle a lost COMMIT without a record: BeginFunc
+// then returns ErrOutcomeUnknown. BEGIN is deferred until fn uses the transaction: funcTx
+// implements [guard.Deferred].
 type funcTx struct {
-	d       *Deduper
-	ctx     context.Context
-	on      *wire.Conn
-	tx      pgx.Tx    // nil before BEGIN
-	started time.Time // now() in the transaction, which identifies it
-	err     error     // the error of BEGIN
-	renewed bool      // the connection's prepared statements were gone once
+	d               *Deduper
+	ctx             context.Context
+	on              *wire.Conn
+	tx              pgx.Tx    // nil before BEGIN
+	started         time.Time // now() in the transaction, which identifies it
+	err             error     // the error of BEGIN
+	preparedMissing bool      // the connection's prepared statements were gone once
 }
 
-// beginFunc makes one transaction. again means that nothing was committed and that a fresh
-// transaction may succeed.
+// beginFunc makes one transaction. again is true if nothing was committed and a fresh transaction
+// may succeed.
 func (d *Deduper) beginFunc(ctx context.Context, attempt int, fn func(tx pgx.Tx) error) (again bool, err error) {
 	pooled, err := d.acquire(ctx)
 	if err != nil {
-		return mayRetry(ctx, err), beginning(err)
+		return mayRetry(ctx, err), beginError(err)
 	}
 	defer d.release(ctx, pooled) // rolls back, after a panic too
 	t := &funcTx{d: d, ctx: ctx, on: wire.On(pooled.Conn())}
 	returned, refused, err := t.run(fn)
 	switch {
-	case t.err != nil: // it is never committed, whatever fn returned
+	case t.err != nil: // BEGIN failed, so there is nothing to commit
 		return mayRetry(ctx, t.err), t.err
 	case err != nil:
 		return t.failed(returned, err)
@@ -59,14 +60,14 @@ func (t *funcTx) run(fn func(tx pgx.Tx) error) (returned error, refused *Refused
 	if refused = t.refusal(err); refused != nil {
 		err = nil
 	}
-	return returned, refused, inner.Verdict(t.ctx, t.started, err)
+	return returned, refused, inner.Check(t.ctx, t.started, err)
 }
 
 // refusal returns the refusal in fn's error, if its record is in this transaction. It returns nil
 // if the error also asks for a fresh transaction.
 func (t *funcTx) refusal(err error) *RefusedError {
 	refused, ok := errors.AsType[*RefusedError](err)
-	if !ok || mayPass(err, t.on.PgConn().IsClosed()) {
+	if !ok || mayRetryEffect(err, t.on.PgConn().IsClosed()) {
 		return nil
 	}
 	if in := refused.in; in == nil || in.on != t.on || !in.started.Equal(t.started) {
@@ -81,10 +82,10 @@ func (t *funcTx) failed(returned, err error) (again bool, _ error) {
 	wire.DropUnusable(t.ctx, t.on.Conn(), err)
 	switch {
 	case err == guard.ErrTxEnded:
-		return false, endedItself(returned)
+		return false, endedByFunc(returned)
 	case lost && wire.IsTxTimeout(err):
 		return false, tooSlow(err)
-	case mayPass(err, lost):
+	case mayRetryEffect(err, lost):
 		return true, err
 	case err == returned:
 		return false, err
@@ -97,9 +98,9 @@ func (t *funcTx) failed(returned, err error) (again bool, _ error) {
 	return false, err
 }
 
-// endedItself is the error of a function that ended its transaction. BeginFunc does not call it
+// endedByFunc is the error of a function that ended its transaction. BeginFunc does not call it
 // again, because its writes may be committed.
-func endedItself(returned error) error {
+func endedByFunc(returned error) error {
 	if returned == nil {
 		returned = guard.ErrTxEnded
 	}
@@ -115,26 +116,26 @@ func (t *funcTx) commit(attempt int, returned error, refused *RefusedError) (aga
 		refused.in.table.QueueRefused(p, &refused.in.id, &refused.CreatedAt)
 	}
 	p.Queue(wire.Query{Text: "commit"}) // as text: fn may have discarded prepared statements
-	var other, undone bool
+	var otherTx, undone bool
 	outcome, err := t.d.sendCommit(t.ctx, t.on.Conn(), p, func() {
 		p.Exec()
-		if other = p.Failed(); refused != nil {
+		if otherTx = p.Failed(); refused != nil {
 			p.Exec()
-			undone = !other && p.Failed()
+			undone = !otherTx && p.Failed()
 		}
 	})
-	unmet := wire.SQLState(err) == wire.CodeDivisionByZero
+	checkFailed := wire.SQLState(err) == wire.CodeDivisionByZero
 	switch {
-	case outcome == wire.Committed, unmet && undone:
+	case outcome == wire.Committed, checkFailed && undone:
 		return false, returned
 	case outcome == wire.Unknown:
 		return false, &Error{Answer: ErrOutcomeUnknown, Attempts: attempt, Err: err}
-	case unmet && other:
-		return false, endedItself(nil)
+	case checkFailed && otherTx:
+		return false, endedByFunc(nil)
 	case wire.IsTxTimeout(err):
 		return false, tooSlow(err)
 	default:
-		return wire.IsTransient(err), fmt.Errorf("dedup: committing: %w", cleaned(err))
+		return wire.IsTransient(err), fmt.Errorf("dedup: committing: %w", redact(err))
 	}
 }
 
@@ -153,7 +154,7 @@ func (t *funcTx) Begin(ctx context.Context) error {
 	return t.err
 }
 
-// begun handles the answer to BEGIN. If started is set the transaction began, even if a later
+// begun handles the reply to BEGIN. If started is set the transaction began, even if a later
 // statement failed. If prepared statements were gone, BEGIN can be sent once more. After any other
 // error begun closes the connection, because fn's statements would be committed one by one on it.
 func (t *funcTx) begun(ctx context.Context, tx pgx.Tx, started time.Time, err error) {
@@ -161,16 +162,16 @@ func (t *funcTx) begun(ctx context.Context, tx pgx.Tx, started time.Time, err er
 	case !started.IsZero():
 		t.tx, t.started = tx, started
 		return
-	case wire.SQLState(err) == wire.CodePreparedMissing && !t.renewed:
-		t.renewed = true
+	case wire.SQLState(err) == wire.CodePreparedMissing && !t.preparedMissing:
+		t.preparedMissing = true
 		wire.Rollback(ctx, t.on.Conn())
-		t.on.Renew(err)
+		t.on.InvalidateAfter(err)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wire.RollbackTimeout)
 	defer cancel()
 	_ = t.on.Conn().Close(ctx)
-	t.err = beginning(t.d.withHint(hintPooler(err)))
+	t.err = beginError(t.d.withHint(hintPooler(err)))
 }
 
-func beginning(err error) error { return fmt.Errorf("dedup: beginning the transaction: %w", err) }
+func beginError(err error) error { return fmt.Errorf("dedup: beginning the transaction: %w", err) }

@@ -38,8 +38,8 @@ type Status struct {
 	// Fingerprint is the fingerprint of the first call's arguments, zero without a record.
 	Fingerprint Fingerprint
 	// CreatedAt, ExpiresAt and ForgetAt are the times of the record, zero without one. ExpiresAt is
-	// not after CreatedAt if the answer was not kept. Now is the time of the look-up. All are by the
-	// database's clock.
+	// not after CreatedAt if the answer was not kept. Now is the time of the look-up. All are by
+	// the database's clock.
 	CreatedAt, ExpiresAt, ForgetAt, Now time.Time
 }
 
@@ -48,8 +48,9 @@ type Status struct {
 // twin in flight there.
 //
 // StateNotFound is certain: the call is not committed, and no call that is under way can still
-// commit it. A call holds its lock or claim until its commit ended (in one transaction: each of the
-// first 256 DoTx). The Deduper must have the call's Schema.
+// commit it. A call holds its lock or claim until its commit ended. In one transaction on plain
+// PostgreSQL, that is true for the first 256 calls of DoTx. The Deduper must have the call's
+// Schema.
 //
 // The error is an [ErrInvalid] or an error of the database. On a standby it is 25006, because a
 // standby may lack the record or still have one that was deleted on the primary.
@@ -62,7 +63,7 @@ func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, 
 		return Status{}, annotate(id, err)
 	}
 	var seen table.Seen
-	if err := d.look(ctx, d.observer(id), &seen, (*table.Table).Probe); err != nil {
+	if err := d.look(ctx, d.entryOf(id), &seen, (*table.Table).Probe); err != nil {
 		return Status{}, annotate(id, fmt.Errorf("dedup: looking up: %w", d.withHint(err)))
 	}
 	switch {
@@ -75,8 +76,8 @@ func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, 
 	}
 }
 
-// observer returns the entry for an identity that is only looked up.
-func (d *Deduper) observer(id table.Identity) *table.Entry {
+// entryOf returns the entry for an identity that is only looked up.
+func (d *Deduper) entryOf(id table.Identity) *table.Entry {
 	keep, forget := d.opts.Retention.ages()
 	return &table.Entry{Identity: id, Lock: id.LockKey(d.opts.Schema), Keep: keep, Forget: forget}
 }

@@ -45,13 +45,13 @@ func (l *lostCommit) provable(remembered time.Duration) bool {
 // errForgotten ends a call with a lost COMMIT that is too old to settle.
 var errForgotten = errors.New("dedup: too late to look for the record, which may be forgotten already; raise Retention")
 
-// answer returns the error of a call that ends with err: ErrOutcomeUnknown if a COMMIT of the call
-// is still lost, else err.
-func (l *lostCommit) answer(err error, attempts int) error {
+// orUnknown returns the error of a call that ends with err: ErrOutcomeUnknown if a COMMIT of the
+// call is still lost, else err.
+func (l *lostCommit) orUnknown(err error, attempts int) error {
 	if l.err == nil {
 		return err
 	}
-	if answer, ok := errors.AsType[*Error](err); ok && answer.Answer == ErrOutcomeUnknown {
+	if known, ok := errors.AsType[*Error](err); ok && known.Answer == ErrOutcomeUnknown {
 		return err
 	}
 	if err != l.err {

@@ -76,8 +76,8 @@ type RetryPolicy struct {
 // run again. Choose their sum longer than twice the longest outage.
 //
 // If Result is negative, the answer is not kept: the record is a tombstone from the beginning. Use
-// that for tools that mint secrets. The call that runs the effect gets its answer, even if the reply
-// to its COMMIT was lost. Every other call, such as a retry or a twin that waited, gets
+// that for tools that mint secrets. The call that runs the effect gets its answer, even if the
+// reply to its COMMIT was lost. Every other call, such as a retry or a twin that waited, gets
 // [ErrExpired]. A refusal is an answer too. The answer is not sent to the server, and no event
 // contains it, except for the error of a refusal in CallEndData.Err.
 //
@@ -86,8 +86,8 @@ type RetryPolicy struct {
 // week, money within the month.
 type Retention struct {
 	// Result is the time for which the result is replayed. Zero means the Result of
-	// Options.Retention, whose default is 24 hours. At least 1 ms, at most 100 years. Negative means
-	// that the answer is not kept.
+	// Options.Retention, whose default is 24 hours. At least 1 ms, at most 100 years. Negative
+	// means that the answer is not kept.
 	Result time.Duration
 	// Tombstone is the time after Result for which the identity is refused. Zero means the
 	// Tombstone of Options.Retention, whose default is 30 days. Negative means none. At most 100

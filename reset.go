@@ -38,10 +38,10 @@ type ResetOptions struct {
 func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts ResetOptions) (freed bool, err error) {
 	var audited bool
 	id := table.Identity{Scope: scope, Tool: tool, Key: key}
-	if err := d.mayAct(ctx, id, opts); err != nil {
+	if err := d.checkReset(ctx, id, opts); err != nil {
 		return false, err
 	}
-	freed, audited, err = d.act(ctx, id, opts, func(conn *pgx.Conn, e *table.Entry, r *table.Record, by table.Said) (freed, audited bool, err error) {
+	freed, audited, err = d.changeRecord(ctx, id, opts, func(conn *pgx.Conn, e *table.Entry, r *table.Record, by table.Operator) (freed, audited bool, err error) {
 		return d.table().Reset(ctx, conn, d.opts.CommitTimeout, e.Identity, r.CreatedAt, by)
 	})
 	if err != nil {
@@ -56,22 +56,23 @@ func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts Reset
 // there was a record.
 //
 // result is encoded as JSON. It should be the result that the effect would have returned; Resolve
-// cannot check it against the caller's type. It is kept for the Deduper's Retention, from now on. If
-// that keeps no answer, or the call kept none, no result is stored: later calls get [ErrExpired].
+// cannot check it against the caller's type. It is kept for the Deduper's Retention, from now on.
+// If that keeps no answer, or the call kept none, no result is stored: later calls get
+// [ErrExpired].
 //
 // The audit, a call in flight and a call with an effect outside of the database are treated as in
 // [Deduper.Reset]. A record that is not broken, or is erased, is left unchanged: the error is an
 // ErrInvalid with the Field "Record".
 func (d *Deduper) Resolve(ctx context.Context, scope, tool, key string, result any, opts ResetOptions) (resolved bool, err error) {
 	id := table.Identity{Scope: scope, Tool: tool, Key: key}
-	if err := d.mayAct(ctx, id, opts); err != nil {
+	if err := d.checkReset(ctx, id, opts); err != nil {
 		return false, err
 	}
 	text, err := encodeResult(result, d.opts.MaxResultBytes)
 	if err != nil {
 		return false, annotate(id, err)
 	}
-	resolved, audited, err := d.act(ctx, id, opts, func(conn *pgx.Conn, e *table.Entry, r *table.Record, by table.Said) (resolved, audited bool, err error) {
+	resolved, audited, err := d.changeRecord(ctx, id, opts, func(conn *pgx.Conn, e *table.Entry, r *table.Record, by table.Operator) (resolved, audited bool, err error) {
 		if !r.IsBroken() {
 			return false, false, invalid("Record", "is not broken: it has an answer, which is not changed")
 		}
@@ -87,8 +88,8 @@ func (d *Deduper) Resolve(ctx context.Context, scope, tool, key string, result a
 	return resolved, nil
 }
 
-// mayAct checks an operator's input.
-func (d *Deduper) mayAct(ctx context.Context, id table.Identity, opts ResetOptions) error {
+// checkReset checks the input of Reset and Resolve.
+func (d *Deduper) checkReset(ctx context.Context, id table.Identity, opts ResetOptions) error {
 	if err := d.usable(ctx); err != nil {
 		return err
 	}
@@ -109,9 +110,9 @@ func (o *ResetOptions) check() error {
 	return nil
 }
 
-// said returns the operator's part of an audit line.
-func (o *ResetOptions) said() table.Said {
-	return table.Said{Actor: table.Storable(o.Actor), Reason: table.Storable(o.Reason)}
+// operator returns the operator and the reason, as the audit stores them.
+func (o *ResetOptions) operator() table.Operator {
+	return table.Operator{Actor: table.Storable(o.Actor), Reason: table.Storable(o.Reason)}
 }
 
 func (d *Deduper) traceReset(ctx context.Context, data ResetData, id table.Identity, opts ResetOptions) {
@@ -129,12 +130,12 @@ func (d *Deduper) traceReset(ctx context.Context, data ResetData, id table.Ident
 
 // change changes a record that was looked up. It reports whether the record was still there, and
 // whether the audit has a line of the change.
-type change func(conn *pgx.Conn, e *table.Entry, r *table.Record, by table.Said) (changed, audited bool, err error)
+type change func(conn *pgx.Conn, e *table.Entry, r *table.Record, by table.Operator) (changed, audited bool, err error)
 
-// act changes the record of an identity, if no call is in flight.
-func (d *Deduper) act(ctx context.Context, id table.Identity, opts ResetOptions, change change) (changed, audited bool, err error) {
+// changeRecord changes the record of an identity, if no call is in flight.
+func (d *Deduper) changeRecord(ctx context.Context, id table.Identity, opts ResetOptions, change change) (changed, audited bool, err error) {
 	var seen table.Seen
-	e := d.observer(id)
+	e := d.entryOf(id)
 	err = d.look(ctx, e, &seen, (*table.Table).Probe)
 	at := seen.Record.CreatedAt
 	switch {
@@ -146,20 +147,20 @@ func (d *Deduper) act(ctx context.Context, id table.Identity, opts ResetOptions,
 	case !opts.CreatedAt.IsZero() && !opts.CreatedAt.Equal(at):
 		return false, false, invalid("CreatedAt", "is not that of the record, which was written at %s; look it up again", at.UTC().Format(time.RFC3339Nano))
 	default: // exactly the record that was seen
-		changed, audited, err = d.actOn(ctx, e, &seen.Record, opts.said(), change)
+		changed, audited, err = d.changeSeen(ctx, e, &seen.Record, opts.operator(), change)
 	}
 	switch {
 	case errors.Is(err, ErrInvalid):
 		return false, false, err
 	case errors.Is(err, table.ErrMayNotAudit):
-		return false, false, fmt.Errorf("dedup: changing the record: %w", cleaned(err))
+		return false, false, fmt.Errorf("dedup: changing the record: %w", redact(err))
 	case err != nil:
 		return false, false, fmt.Errorf("dedup: changing the record: %w", d.withHint(err))
 	}
 	return changed, audited, nil
 }
 
-func (d *Deduper) actOn(ctx context.Context, e *table.Entry, seen *table.Record, by table.Said, change change) (changed, audited bool, err error) {
+func (d *Deduper) changeSeen(ctx context.Context, e *table.Entry, seen *table.Record, by table.Operator, change change) (changed, audited bool, err error) {
 	conn, err := d.acquire(ctx)
 	if err != nil {
 		return false, false, err

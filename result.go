@@ -25,7 +25,7 @@ type Result[R any] struct {
 	// Replayed is true if Value came from the record, and this call did not run the effect or
 	// rolled it back.
 	Replayed bool
-	// Recovered is true if the answer to a COMMIT of this call was lost and the call then found its
+	// Recovered is true if the reply to a COMMIT of this call was lost and the call then found its
 	// record. Replayed is true too, but the effect is most likely this call's own. Use it to count
 	// effects, not answers.
 	Recovered bool
@@ -37,12 +37,12 @@ type Result[R any] struct {
 	// that the record's statement waited; a wait for the lock, inside Postgres, is not measured.
 	Waited time.Duration
 	// Attempts counts this call's attempts, including those without a connection. It does not count
-	// an attempt that only met a twin at its start. It is 0 if a twin or a first look-up brought
-	// the answer. Recording a refusal is a further attempt.
+	// an attempt that only met a twin at its start. It is 0 if the answer came from a twin, or from
+	// a look-up before the first attempt. Recording a refusal is a further attempt.
 	Attempts int
 }
 
-// response is the outcome of a call.
+// response is the answer of a call, as its attempts set it.
 type response struct {
 	// rec is the record that answers the call, nil without one.
 	rec *table.Record
@@ -51,9 +51,9 @@ type response struct {
 	// executed is true if this call wrote the record, and recovered if the record was found after a
 	// lost COMMIT of this call.
 	executed, recovered bool
-	// own is the record as an attempt of this call wrote it, with its answer. It is nil if the
-	// record is another call's, or if only the stored answer counts.
-	own *table.Record
+	// ownRec is the record as an attempt of this call wrote it, with its answer. It is nil if rec
+	// is another call's, or if the stored answer counts.
+	ownRec *table.Record
 	// cause is the effect's error behind a refusal that this call recorded.
 	cause error
 }

@@ -424,7 +424,7 @@ func TestErrorOf(t *testing.T) {
 	for _, err := range []error{own, errors.New("dedup: no such seat"), fmt.Errorf("booking: %w", pgx.ErrNoRows)} { // the text does not say whose it is
 		require.Same(t, err, annotate(book, byEffect(err)))
 	}
-	for _, answer := range answers() { // of another call
+	for _, answer := range callErrors() { // of another call
 		require.NotErrorIs(t, annotate(book, byEffect(fmt.Errorf("booking: %w", answer))), answer)
 		err := annotate(book, byEffect(&Error{Answer: answer, Err: own}))
 		require.NotErrorIs(t, err, answer)

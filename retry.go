@@ -10,7 +10,7 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// kind is the outcome of an attempt. docs/design.md has a table of the kinds.
+// kind classifies a verdict. docs/design.md has a table of the kinds.
 type kind int
 
 const (
@@ -19,10 +19,10 @@ const (
 	busy                // nothing was committed; a twin, or another holder of the row, is in the way
 	again               // nothing was committed; another attempt may succeed
 	unknown             // the reply to COMMIT was lost, or cannot be trusted
-	failed              // nothing was committed, unless the effect ended its transaction; explain may still change it
+	failed              // nothing was committed, unless the effect ended its transaction; resolveFailure may still change it
 )
 
-// verdict is the outcome of an attempt with its reason.
+// verdict is how an attempt ended: its kind, and the error that caused it.
 type verdict struct {
 	kind kind
 	err  error
@@ -32,15 +32,15 @@ type verdict struct {
 	// conflict is true if the statement of the record or the claim conflicted with a row that no
 	// look-up finds.
 	conflict bool
-	// outage is true if the server's state kept the transaction from opening, so that other calls
-	// meet the same fault.
+	// outage is true if a fault of the server kept the transaction from opening. Other calls meet
+	// the same fault.
 	outage bool
 }
 
-// fail returns the verdict that err answers the call.
+// fail returns the verdict that ends the call with err.
 func fail(err error) verdict { return verdict{kind: failed, err: err} }
 
-// retry returns the verdict that another attempt may not meet err.
+// retry returns the verdict that another attempt, after a pause, may avoid err.
 func retry(err error) verdict { return verdict{kind: again, pause: true, err: err} }
 
 // run makes attempts until a record or an error answers the call. It retries these:
@@ -58,7 +58,7 @@ func (c *call) run(ctx context.Context) error {
 	}
 	for faults := 0; c.rec == nil; {
 		v := c.attempt(ctx)
-		if c.last.free { // so no earlier COMMIT took place
+		if c.last.noneCommitted {
 			c.lost = lostCommit{}
 		}
 		if v.kind == busy {
@@ -75,7 +75,7 @@ func (c *call) run(ctx context.Context) error {
 			return c.exhaust(&exhaustion{attempts: c.attempts, err: err, outage: v.outage})
 		}
 		if err := c.pause(ctx, faults, err); err != nil {
-			return c.ended(err)
+			return c.orUnknown(err)
 		}
 	}
 	return nil
@@ -88,13 +88,13 @@ func (c *call) attempt(ctx context.Context) verdict {
 	c.last = attempt{c: c}
 	pooled, err := c.d.acquire(ctx)
 	if err != nil {
-		return c.unopened(ctx, err)
+		return c.openFailed(ctx, err)
 	}
 	own := &ownTx{attempt: &c.last, pooled: pooled}
 	defer func() { own.giveBack(ctx) }() // rolls back, after a panic too
 	if err := c.d.checkTable(ctx, pooled.Conn()); err != nil {
 		wire.DropUnusable(ctx, pooled.Conn(), err)
-		return c.unopened(ctx, err)
+		return c.openFailed(ctx, err)
 	}
 	return c.attemptOn(ctx, wire.On(pooled.Conn()), own)
 }
@@ -111,9 +111,9 @@ func (c *call) attemptOn(ctx context.Context, on *wire.Conn, own *ownTx) verdict
 func (c *call) next(ctx context.Context, v verdict) (goOn bool, err error) {
 	switch v.kind {
 	case done:
-		return false, c.settle(ctx)
+		return false, c.useWritten(ctx)
 	case found:
-		c.found(&c.seen.Record)
+		c.useFound(&c.seen.Record)
 		return false, nil
 	case unknown:
 		c.lost.add(v.err, c.written)
@@ -124,12 +124,12 @@ func (c *call) next(ctx context.Context, v verdict) (goOn bool, err error) {
 		}
 		return true, nil
 	default:
-		return false, c.ended(v.err)
+		return false, c.orUnknown(v.err)
 	}
 }
 
-// settle makes the record that the attempt committed the answer.
-func (c *call) settle(ctx context.Context) error {
+// useWritten makes the record that the attempt committed the call's answer.
+func (c *call) useWritten(ctx context.Context) error {
 	if c.written.CreatedAt.IsZero() {
 		c.d.reexamine() // a trigger or rule swallowed the record: the next call examines the table again
 		if c.written.Outcome == table.Broken {
@@ -137,16 +137,16 @@ func (c *call) settle(ctx context.Context) error {
 		}
 		return c.recordBroken(ctx, table.ErrSwallowed, nil)
 	}
-	c.rec, c.own, c.executed = &c.written, &c.written, true
+	c.rec, c.ownRec, c.executed = &c.written, &c.written, true
 	return nil
 }
 
 // lookedUp uses the result of a look-up outside an attempt.
 func (c *call) lookedUp() {
 	if c.seen.Found {
-		c.found(&c.seen.Record)
+		c.useFound(&c.seen.Record)
 	}
-	c.ownTrip = c.ownTrip || c.seen.Forgotten
+	c.separateTrip = c.separateTrip || c.seen.Forgotten
 }
 
 // exhaustion describes used-up attempts, either of the call or of another call in its batch.
@@ -159,7 +159,7 @@ type exhaustion struct {
 func (c *call) exhaust(x *exhaustion) error {
 	c.exhausted = x
 	if c.lost.err != nil {
-		return c.ended(x.err)
+		return c.orUnknown(x.err)
 	}
 	return &Error{Answer: ErrAttemptsExhausted, Attempts: x.attempts, Err: x.err}
 }

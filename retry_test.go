@@ -46,27 +46,26 @@ func TestEnded(t *testing.T) {
 	t.Parallel()
 
 	lost, later := errors.New("connection reset"), errors.New("no connection left")
-	require.Equal(t, later, new(call).ended(later))
+	require.Equal(t, later, new(call).orUnknown(later))
 
 	c := &call{lost: lostCommit{err: lost}, attempts: 3}
-	require.Equal(t, &Error{Answer: ErrOutcomeUnknown, Attempts: 3, Err: fmt.Errorf("%w (%w)", lost, later)}, c.ended(later))
-	require.Equal(t, &Error{Answer: ErrOutcomeUnknown, Attempts: 3, Err: lost}, c.ended(lost))
+	require.Equal(t, &Error{Answer: ErrOutcomeUnknown, Attempts: 3, Err: fmt.Errorf("%w (%w)", lost, later)}, c.orUnknown(later))
+	require.Equal(t, &Error{Answer: ErrOutcomeUnknown, Attempts: 3, Err: lost}, c.orUnknown(lost))
 }
 
-// TestOutcomes holds the table of an attempt's outcomes in docs/design.md to the code: every kind
-// has one row, no row is left over, and each row names exactly what comes after verdicts of this
-// kind.
-func TestOutcomes(t *testing.T) {
+// TestVerdicts holds the table of verdicts in docs/design.md to the code. Every kind of verdict has
+// one row, every row is a kind, and each row names exactly the steps that follow this kind.
+func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	names := constants(t, "retry.go", "kind")
 	rows := designRows(t)
 	taken := map[string]map[string]bool{}
 	for _, name := range names {
-		require.Contains(t, rows, name, "docs/design.md has no row for this outcome")
+		require.Contains(t, rows, name, "docs/design.md has no row for this kind of verdict")
 		taken[name] = map[string]bool{}
 	}
 	for name := range rows {
-		require.Contains(t, names, name, "docs/design.md has a row for an outcome that there is not")
+		require.Contains(t, names, name, "docs/design.md has a row for an unknown kind of verdict")
 	}
 
 	pool := pgtest.New(t).Pool(t)
@@ -245,21 +244,21 @@ func constants(t *testing.T, file, typ string) (names []string) {
 }
 
 var (
-	outcomeRow = regexp.MustCompile("(?m)^\\| `([a-z]+)` \\|[^|]*\\|([^|]*)\\|")
+	verdictRow = regexp.MustCompile("(?m)^\\| `([a-z]+)` \\|[^|]*\\|([^|]*)\\|")
 	nextName   = regexp.MustCompile(`\*\*([a-z]+)\*\*`)
 )
 
-// designRows reads the table of outcomes in docs/design.md: what is named in bold, by the outcome.
+// designRows reads the table of verdicts in docs/design.md. It maps each kind to the words in bold.
 func designRows(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile("docs/design.md")
 	require.NoError(t, err)
-	_, section, ok := strings.Cut(string(text), "\n## The outcomes of an attempt\n")
-	require.True(t, ok, "docs/design.md has no section for the outcomes")
+	_, section, ok := strings.Cut(string(text), "\n## The verdicts on an attempt\n")
+	require.True(t, ok, "docs/design.md has no section for the verdicts")
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows := map[string][]string{}
-	for _, row := range outcomeRow.FindAllStringSubmatch(section, -1) {
-		require.NotContains(t, rows, row[1], "docs/design.md has two rows for an outcome")
+	for _, row := range verdictRow.FindAllStringSubmatch(section, -1) {
+		require.NotContains(t, rows, row[1], "docs/design.md has two rows for a kind of verdict")
 		rows[row[1]] = []string{}
 		for _, next := range nextName.FindAllStringSubmatch(row[2], -1) {
 			rows[row[1]] = append(rows[row[1]], next[1])

@@ -63,10 +63,11 @@ func bind(ctx context.Context, stmt *Statement) (bound boundStatement, err error
 	return boundStatement{Rider: table.Rider{Query: wire.NewQuery(text), Args: args}, onError: stmt.OnError}, nil
 }
 
-// explain returns the call's error for an error of the statement. It passes OnError no error that a
-// fresh transaction may not meet. connLost is true if the statement's connection was lost.
-func (s *boundStatement) explain(err error, connLost bool) error {
-	if s.onError != nil && !mayPass(err, connLost) && !wire.IsContextError(err) {
+// applyOnError returns the call's error for an error of the statement. It calls OnError only for
+// errors that a fresh transaction would meet again. connLost is true if the statement's connection
+// was lost.
+func (s *boundStatement) applyOnError(err error, connLost bool) error {
+	if s.onError != nil && !mayRetryEffect(err, connLost) && !wire.IsContextError(err) {
 		return cmp.Or(s.onError(err), err)
 	}
 	return err

@@ -155,24 +155,24 @@ func (s *span) about() CallData {
 	return call
 }
 
-// end ends the span of a call that returns err. a is nil after a panic.
-func (s *span) end(a *response, attempts int, waited time.Duration, err error) {
+// end ends the span of a call that returns err. r is nil after a panic.
+func (s *span) end(r *response, attempts int, waited time.Duration, err error) {
 	if s.stats == nil || s.ended {
 		return
 	}
 	s.ended = true
-	data := CallEndData{CallData: s.call, Outcome: outcomeOf(a, err), Err: err, Duration: time.Since(s.began), Attempts: attempts, Waited: waited}
+	data := CallEndData{CallData: s.call, Outcome: outcomeOf(r, err), Err: err, Duration: time.Since(s.began), Attempts: attempts, Waited: waited}
 	s.stats.end(s, &data)
 	if s.trace == nil {
 		return
 	}
-	if a != nil && a.rec != nil {
-		data.CreatedAt = a.rec.CreatedAt
-		if !a.rec.Tombstone {
-			data.ResultBytes = len(a.rec.Result)
+	if r != nil && r.rec != nil {
+		data.CreatedAt = r.rec.CreatedAt
+		if !r.rec.Tombstone {
+			data.ResultBytes = len(r.rec.Result)
 		}
-		if !a.executed {
-			data.Age = a.rec.Age()
+		if !r.executed {
+			data.Age = r.rec.Age()
 		}
 	}
 	s.trace.TraceCallEnd(s.ctx, data)
@@ -183,13 +183,13 @@ var errPanicked = errors.New("dedup: the call panicked")
 // abandon ends the span of a call that panicked.
 func (s *span) abandon() { s.end(nil, 0, 0, errPanicked) }
 
-// outcomeOf returns the outcome of a call with this response and error. a is nil after a panic.
-func outcomeOf(a *response, err error) Outcome {
+// outcomeOf returns the outcome of a call with this response and error. r is nil after a panic.
+func outcomeOf(r *response, err error) Outcome {
 	switch typed := err.(type) {
 	case nil:
-		return recorded(a, OutcomeExecuted, OutcomeReplayed)
+		return recorded(r, OutcomeExecuted, OutcomeReplayed)
 	case *RefusedError:
-		return recorded(a, OutcomeRefused, OutcomeRefusalReplayed)
+		return recorded(r, OutcomeRefused, OutcomeRefusalReplayed)
 	case *Error:
 		return cmp.Or(outcomes[typed.Answer], OutcomeError)
 	case *InvalidError:
@@ -211,13 +211,13 @@ func outcomeOf(a *response, err error) Outcome {
 }
 
 // recorded returns the outcome of a call that a record answered.
-func recorded(a *response, executed, replayed Outcome) Outcome {
+func recorded(r *response, executed, replayed Outcome) Outcome {
 	switch {
-	case a == nil || a.rec == nil: // the effect returned the answer of another call
+	case r == nil || r.rec == nil: // the effect returned the error of another call
 		return OutcomeError
-	case a.executed:
+	case r.executed:
 		return executed
-	case a.recovered:
+	case r.recovered:
 		return OutcomeRecovered
 	default:
 		return replayed

@@ -255,7 +255,7 @@ func archive(ctx context.Context, tx pgx.Tx, o SweepOptions, records []SweptReco
 	}
 	inner := guard.Enter(ctx, guard.Owner{}, tx)
 	defer inner.Leave()
-	err := inner.Verdict(ctx, time.UnixMicro(started), o.Archive(inner, inner.Tx(), records))
+	err := inner.Check(ctx, time.UnixMicro(started), o.Archive(inner, inner.Tx(), records))
 	if err == guard.ErrTxEnded {
 		return &InvalidError{What: "option", Field: "Archive", Reason: "ended the sweep's transaction; return nil to commit it, an error to roll it back", Err: err}
 	}

@@ -93,7 +93,7 @@ func (d *Deduper) recordStats(ctx context.Context, timeout time.Duration) error 
 		err = r.update(ctx, conn.Conn(), d.table(), &d.stats)
 	}
 	if err != nil {
-		return fmt.Errorf("dedup: recording counts: %w", cleaned(err))
+		return fmt.Errorf("dedup: recording counts: %w", redact(err))
 	}
 	return nil
 }

@@ -125,13 +125,13 @@ type CallEndData struct {
 	ResultBytes int
 }
 
-// Outcome is the result of a call by kind. Its text is a valid label of a metric.
+// Outcome is how a call ended. Its text is a valid label of a metric.
 type Outcome string
 
 const (
 	OutcomeExecuted        Outcome = "executed"         // the effect ran and is committed
 	OutcomeReplayed        Outcome = "replayed"         // answered with the result of a record
-	OutcomeRecovered       Outcome = "recovered"        // answered with this call's own record, after a lost answer to COMMIT
+	OutcomeRecovered       Outcome = "recovered"        // answered with this call's own record, after a lost reply to COMMIT
 	OutcomeRefused         Outcome = "refused"          // the effect refused with Final, and the refusal is recorded
 	OutcomeRefusalReplayed Outcome = "refusal_replayed" // answered with the refusal of a record
 	OutcomeKeyReused       Outcome = "key_reused"       // ErrKeyReused
@@ -171,7 +171,7 @@ type RetriedData struct {
 	// Attempt is the number of the attempt that met Err, from 1.
 	Attempt int
 	Err     error
-	// Unknown is true if the answer to a COMMIT was lost.
+	// Unknown is true if the reply to a COMMIT was lost.
 	Unknown bool
 	// Delay is the pause before the next attempt.
 	Delay time.Duration

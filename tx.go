@@ -31,8 +31,8 @@ type attempt struct {
 	inOwnTx bool
 	// failure is set if the attempt fails after the look-up.
 	failure failure
-	// free is true if the attempt proved that no earlier attempt was committed.
-	free bool
+	// noneCommitted is true if the attempt proved that no earlier attempt was committed.
+	noneCommitted bool
 }
 
 // bracket is the transaction scope of an attempt: ownTx, or savepoint in dotx.go.
@@ -41,18 +41,20 @@ type bracket interface {
 	open(ctx context.Context) error
 	// end sends the queued statement of the record and ends the bracket in the same trip.
 	end(ctx context.Context, p *wire.Pipeline) verdict
-	// mend discards the connection's prepared statements if err makes them unusable.
-	mend(ctx context.Context, err error)
-	// free returns the connection if it is outside any transaction, else nil.
-	free(ctx context.Context) *wire.Conn
+	// dropUnusable acts if err makes the connection or its prepared statements unusable: ownTx
+	// closes the connection, and savepoint invalidates the statements.
+	dropUnusable(ctx context.Context, err error)
+	// idleConn returns the connection if it is outside any transaction, else nil. ownTx rolls back
+	// first.
+	idleConn(ctx context.Context) *wire.Conn
 	// look rolls back and looks for a record in a statement that sees everything committed. With
-	// claim it also finds a twin that holds the row but not the lock.
+	// claim it also detects a twin that holds the row but not the lock.
 	look(ctx context.Context, claim bool) error
-	// close removes what is left of the bracket, unless it ended, and returns the final verdict.
+	// close ends a bracket that is still open, and returns the final verdict.
 	close(ctx context.Context, v verdict) verdict
 }
 
-// make runs the attempt and explains a failure.
+// make runs the attempt and resolves a failure.
 func (a *attempt) make(ctx context.Context, b bracket) (v verdict) {
 	c := a.c
 	returned := false
@@ -60,33 +62,34 @@ func (a *attempt) make(ctx context.Context, b bracket) (v verdict) {
 		switch {
 		case returned:
 		case c.endedTx:
-			_ = c.recordBroken(ctx, guard.ErrTxEnded, b.free(ctx)) // the panic goes on, not this error
+			_ = c.recordBroken(ctx, guard.ErrTxEnded, b.idleConn(ctx)) // the caller gets the panic
 		default:
-			_ = b.close(ctx, fail(nil)) // likewise
+			_ = b.close(ctx, fail(nil))
 		}
 	}()
 	c.seen = table.Seen{}
 	err := b.open(ctx)
 	a.started = c.seen.At
 	if err != nil {
-		b.mend(ctx, err)
-		v = c.unopened(ctx, err)
-	} else if reason, mayRun := c.opened(); !mayRun {
-		v = reason
+		b.dropUnusable(ctx, err)
+		v = c.openFailed(ctx, err)
+	} else if early, ok := c.mayRun(); !ok {
+		v = early
 	} else {
 		v = a.perform(ctx, b)
-		a.free = v.kind != done && v.kind != unknown && a.table.FreeIsProof()
+		a.noneCommitted = v.kind != done && v.kind != unknown && a.table.FreeIsProof()
 	}
 	if v.kind == failed && a.failure.at != atOpen {
-		b.mend(ctx, v.err)
-		v = a.explain(ctx, b, v.err)
+		b.dropUnusable(ctx, v.err)
+		v = a.resolveFailure(ctx, b, v.err)
 	}
 	returned = true
 	return b.close(ctx, v)
 }
 
-// opened reports whether the effect may run. If not, reason is the verdict of the look-up.
-func (c *call) opened() (reason verdict, mayRun bool) {
+// mayRun reports whether the effect may run, by the result of the look-up. If not, v ends the
+// attempt.
+func (c *call) mayRun() (v verdict, ok bool) {
 	switch s := &c.seen; {
 	case s.Found:
 		return verdict{kind: found}, false
@@ -96,8 +99,8 @@ func (c *call) opened() (reason verdict, mayRun bool) {
 		return c.conflict(errHidden), false
 	case c.lost.err != nil && !c.lost.provable(c.Forget):
 		return fail(errForgotten), false
-	case c.stmt.Stopped: // by a record that may be forgotten, or that came just now
-		c.ownTrip = true
+	case c.stmt.Stopped: // by a forgotten record, or by one that was written after the look-up
+		c.separateTrip = true
 		return verdict{kind: again}, false
 	}
 	return verdict{}, true
@@ -106,15 +109,15 @@ func (c *call) opened() (reason verdict, mayRun bool) {
 // perform runs the effect, unless its statement rode with the look-up, and writes the record.
 func (a *attempt) perform(ctx context.Context, b bracket) verdict {
 	c := a.c
-	text, err := a.rodeOrRun(ctx, b)
+	text, err := a.recordText(ctx, b)
 	switch {
 	case err != nil:
 		return a.failed(atEffect, err)
-	case ctx.Err() != nil: // neither record nor COMMIT was sent: nothing is committed
+	case ctx.Err() != nil: // nothing is committed: neither the record nor COMMIT was sent
 		return fail(beforeCommit(ctx))
 	}
-	if c.discards {
-		a.on.Forget()
+	if c.discarded {
+		a.on.InvalidateAll()
 	}
 	c.written = table.NewRecord(&c.Entry, c.written.Outcome, text)
 	p := a.on.Pipeline()
@@ -127,25 +130,26 @@ func beforeCommit(ctx context.Context) error {
 	return fmt.Errorf("dedup: before commit: %w", contextError(ctx))
 }
 
-// rodeOrRun returns the text to record. The statement that rode with the look-up has returned it,
-// or the effect returns it now.
-func (a *attempt) rodeOrRun(ctx context.Context, b bracket) (text string, err error) {
+// recordText returns the text to record. If the statement rode with the look-up, its row is the
+// text. Otherwise recordText runs the effect.
+func (a *attempt) recordText(ctx context.Context, b bracket) (text string, err error) {
 	own, ok := b.(*ownTx)
 	if !ok || own.rider == nil {
 		return a.runEffect(ctx)
 	}
 	if err := own.rider.Err; err != nil {
 		if a.failure.rode = true; mayBeStale(err) {
-			a.on.Stale(own.rider.Query)
+			a.on.Invalidate(own.rider.Query)
 		}
 		return "", err
 	}
 	return a.c.stmt.row, wire.CheckSession(a.on.PgConn())
 }
 
-// runEffect runs the effect on a guarded transaction and returns the text to record. Then it checks
-// the transaction's state. A panic carries no state, so runEffect keeps it in the call. A refusal
-// or a broken record has its text and runs no effect.
+// runEffect runs the effect on a guarded transaction and returns the text to record. If the attempt
+// records a refusal or a broken call, the text is already known, and no effect runs. After the
+// effect, runEffect checks the transaction. If the effect panics, the call keeps whether its
+// transaction has ended.
 func (a *attempt) runEffect(ctx context.Context) (text string, err error) {
 	c := a.c
 	if c.written.Outcome != table.Done {
@@ -161,18 +165,18 @@ func (a *attempt) runEffect(ctx context.Context) (text string, err error) {
 	}()
 	text, err = c.effect(inner, inner.Tx())
 	returned = true
-	if err == nil && ctx.Err() != nil { // so that the guard examines the transaction: no record does
+	if err == nil && ctx.Err() != nil { // the guard must examine the transaction, because no record's statement will
 		err = beforeCommit(ctx)
 	}
-	return text, inner.Verdict(ctx, a.started, err)
+	return text, inner.Check(ctx, a.started, err)
 }
 
-// owner identifies the call and its database to calls inside its effect.
+// owner identifies the call and its database for calls inside its effect.
 func (c *request) owner(on *wire.Conn) guard.Owner {
-	return guard.Owner{Database: on.Home(), Schema: c.d.opts.Schema, Scope: c.Scope, Tool: c.Tool, Key: c.Key}
+	return guard.Owner{Database: on.Database(), Schema: c.d.opts.Schema, Scope: c.Scope, Tool: c.Tool, Key: c.Key}
 }
 
-// sendCommit sends a pipeline that ends with COMMIT. read reads the answers before COMMIT.
+// sendCommit sends a pipeline that ends with COMMIT. read reads the replies before COMMIT.
 func (d *Deduper) sendCommit(ctx context.Context, conn *pgx.Conn, p *wire.Pipeline, read func()) (wire.Outcome, error) {
 	wire.LimitIO(conn, d.opts.CommitTimeout)
 	defer wire.UnlimitIO(conn)
@@ -181,8 +185,8 @@ func (d *Deduper) sendCommit(ctx context.Context, conn *pgx.Conn, p *wire.Pipeli
 	return p.Commit(conn.PgConn())
 }
 
-// readRecord reads the answer to the record's statement. It returns the stage of an error that the
-// rest of the pipeline returns.
+// readRecord reads the reply to the record's statement. It returns the stage at which the attempt
+// failed if the pipeline returns an error.
 func (a *attempt) readRecord(p *wire.Pipeline) stage {
 	sent := p.SentAt
 	table.ReadRecord(p, &a.c.Entry, &a.c.written)
@@ -215,7 +219,7 @@ func (b *ownTx) open(ctx context.Context) error {
 	if err := b.table.Open(ctx, b.on, &b.c.Entry, &b.c.seen, b.rider); err != nil {
 		return err
 	}
-	b.c.renewed = 0
+	b.c.preparedMissing = 0
 	b.tx = b.c.seen.Tx
 	return nil
 }
@@ -225,12 +229,12 @@ func (b *ownTx) ride(ctx context.Context) *table.Rider {
 	c := b.c
 	r := &c.stmt.Rider
 	r.Stopped, r.Err = false, nil
-	if r.Read == nil || c.written.Outcome != table.Done || c.ownTrip || !b.table.Rides() {
+	if r.Read == nil || c.written.Outcome != table.Done || c.separateTrip || !b.table.Rides() {
 		return nil
 	}
-	b.failure.prepared = b.on.Prepared(r.Query)
+	b.failure.described = b.on.Described(r.Query)
 	if b.table.PrepareRiders(ctx, b.on, r.Query) != nil {
-		c.ownTrip = true // where the error is reported
+		c.separateTrip = true // where the error is reported
 		return nil
 	}
 	return r
@@ -252,10 +256,12 @@ func (b *ownTx) end(ctx context.Context, p *wire.Pipeline) verdict {
 	}
 }
 
-func (b *ownTx) mend(ctx context.Context, err error) { wire.DropUnusable(ctx, b.on.Conn(), err) }
+func (b *ownTx) dropUnusable(ctx context.Context, err error) {
+	wire.DropUnusable(ctx, b.on.Conn(), err)
+}
 
-// free rolls back. It releases a lost connection to the pool, which makes a new one.
-func (b *ownTx) free(ctx context.Context) *wire.Conn {
+// idleConn rolls back. It releases a lost connection to the pool, which makes a new one.
+func (b *ownTx) idleConn(ctx context.Context) *wire.Conn {
 	wire.Rollback(ctx, b.on.Conn())
 	if !b.on.Conn().IsClosed() {
 		return b.on
@@ -276,7 +282,7 @@ func (b *ownTx) look(ctx context.Context, claim bool) error {
 	if claim {
 		how = (*table.Table).TryClaim
 	}
-	if b.free(ctx) != nil {
+	if b.idleConn(ctx) != nil {
 		err := how(b.table, ctx, b.on, &b.c.Entry, &b.c.seen)
 		if wire.SQLState(err) != wire.CodePreparedMissing {
 			return err
@@ -288,7 +294,7 @@ func (b *ownTx) look(ctx context.Context, claim bool) error {
 }
 
 func (b *ownTx) close(ctx context.Context, v verdict) verdict {
-	if b.c.discards {
+	if b.c.discarded {
 		_ = b.on.Conn().Close(ctx) // pgx does not know that its statements are gone
 	}
 	return v

@@ -22,7 +22,7 @@ import (
 func (c *call) do(ctx context.Context) error {
 	for c.rec == nil {
 		if ctx.Err() != nil {
-			return c.ended(fmt.Errorf("dedup: %w", contextError(ctx)))
+			return c.orUnknown(fmt.Errorf("dedup: %w", contextError(ctx)))
 		}
 		leader := c.d.flights.join(c.Identity, &c.flight)
 		if leader == &c.flight {
@@ -30,18 +30,18 @@ func (c *call) do(ctx context.Context) error {
 		}
 		c.traceWaitStart(ctx, &c.waits.followed, true)
 		if err := c.sleepUntil(ctx, leader.done, 0); err != nil {
-			return c.ended(err)
+			return c.orUnknown(err)
 		}
 		select {
 		case <-leader.done:
 		default:
-			return c.ended(ErrInFlight) // MaxWait is used up
+			return c.orUnknown(ErrInFlight) // MaxWait is used up
 		}
 		switch {
 		case leader.exhausted:
 			return c.run(ctx)
 		case leader.rec != nil && c.span.began.Before(leader.asOf):
-			c.found(leader.rec)
+			c.useFound(leader.rec)
 		case leader.rec != nil: // older than this call, and most likely there still
 			c.lookFirst = true
 		}

@@ -221,7 +221,7 @@ func (s *claimResult) read(results pgx.BatchResults, before int) (answered int, 
 // forget deletes the row of an identity that may be used anew, and reports whether it did.
 func (x *Tools) forget(ctx context.Context, on executor, r *row) (bool, error) {
 	tag, err := on.Exec(ctx, x.sql.forgetOne, byFence(r)...)
-	return tag.RowsAffected() > 0, wrap("forgetting", wire.Waited(x.pool, err))
+	return tag.RowsAffected() > 0, wrap("forgetting", wire.WithPoolUse(x.pool, err))
 }
 
 // executor is a pool or a connection.

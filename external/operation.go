@@ -165,7 +165,7 @@ func (x *Tools) read(ctx context.Context, id table.Identity) (r *row, err error)
 		}
 	}()
 	if _, err = results.Exec(); err != nil {
-		return nil, wire.Waited(x.pool, err)
+		return nil, wire.WithPoolUse(x.pool, err)
 	}
 	return one(collect(results.Query()))
 }

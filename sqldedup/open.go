@@ -32,7 +32,7 @@ type pooled struct {
 func (p pooled) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := p.Connector.Connect(ctx)
 	if err != nil {
-		return nil, wire.Waited(p.pool, err)
+		return nil, wire.WithPoolUse(p.pool, err)
 	}
 	return lent{conn.(*stdlib.Conn)}, nil
 }

@@ -41,7 +41,7 @@ type guardedTx struct {
 	closed    atomic.Bool                    // the effect has returned
 	refused   atomic.Bool                    // transaction control was tried
 	connAsked atomic.Bool                    // the effect has the Conn, on which anything can be sent
-	failed    atomic.Pointer[pgconn.PgError] // the first error of a statement, if it is known
+	failed    atomic.Pointer[pgconn.PgError] // the last error of a statement, if it is known
 }
 
 var _ pgx.Tx = (*guardedTx)(nil)
@@ -283,16 +283,16 @@ func (e *Effect) Leave() {
 	e.scope.ended.Store(true)
 }
 
-// Verdict returns the error of an effect that returned err: err, or the reason why nothing of the
-// effect may be committed. started is now() in its transaction. ErrTxEnded has precedence over
-// every other error.
-func (e *Effect) Verdict(ctx context.Context, started time.Time, err error) error {
-	return e.tx.verdict(ctx, started, err)
+// Check examines the transaction of an effect that returned err. It returns err, or the reason why
+// nothing of the effect may be committed. started is now() in its transaction. ErrTxEnded has
+// precedence over every other error.
+func (e *Effect) Check(ctx context.Context, started time.Time, err error) error {
+	return e.tx.check(ctx, started, err)
 }
 
 // EndedTx reports whether an effect that panicked ended its transaction.
 func (e *Effect) EndedTx(ctx context.Context, started time.Time) bool {
-	return e.tx.verdict(ctx, started, errPanicked) == ErrTxEnded
+	return e.tx.check(ctx, started, errPanicked) == ErrTxEnded
 }
 
 // Depth returns the number of effects that contain tx.
@@ -325,8 +325,8 @@ func InsideOwn(ctx context.Context, owner Owner) bool {
 	return false
 }
 
-// verdict is Verdict of the effect on e.
-func (e *guardedTx) verdict(ctx context.Context, started time.Time, err error) error {
+// check is Check of the effect on e.
+func (e *guardedTx) check(ctx context.Context, started time.Time, err error) error {
 	pg := ConnOf(e).PgConn()
 	switch {
 	case !e.begun():
@@ -337,7 +337,7 @@ func (e *guardedTx) verdict(ctx context.Context, started time.Time, err error) e
 		return cmp.Or(err, Misused(ctx, ErrTxBusy, nil))
 	case pg.TxStatus() == 'I':
 		return ErrTxEnded
-	case err != nil && e.connAsked.Load() && e.swapped(ctx, started):
+	case err != nil && e.connAsked.Load() && e.inOtherTx(ctx, started):
 		return ErrTxEnded
 	case e.refused.Load():
 		return e.refusedControl(ctx, err)
@@ -399,9 +399,9 @@ func (e *guardedTx) lost() error {
 // errConnLost is the error of an effect that did not notice its lost connection.
 var errConnLost = fmt.Errorf("dedup: the connection was lost inside the effect: %w", pgconn.ErrConnClosed)
 
-// swapped reports whether the connection is in another transaction than the one that began at
+// inOtherTx reports whether the connection is in another transaction than the one that began at
 // started. An aborted transaction cannot be queried and counts as the same.
-func (e *guardedTx) swapped(ctx context.Context, started time.Time) bool {
+func (e *guardedTx) inOtherTx(ctx context.Context, started time.Time) bool {
 	conn := ConnOf(e.tx)
 	if conn.PgConn().TxStatus() != 'T' {
 		return false
@@ -426,20 +426,19 @@ func (e *misuse) Is(target error) bool { return target == ErrInvalid }
 
 var (
 	// ErrTxControl: a COMMIT, ROLLBACK, BEGIN or other transaction-control statement was refused.
-	// Returned by the methods of the effect's pgx.Tx, and by Verdict.
+	// Returned by the methods of the effect's pgx.Tx, and by Check.
 	ErrTxControl error = &misuse{"the transaction belongs to dedup: return nil to commit, an error to roll back"}
 
 	// ErrTxAborted: the effect returned no error although one of its statements had failed.
-	// Returned by Verdict.
+	// Returned by Check.
 	ErrTxAborted error = &misuse{"the effect ignored a failed statement; its transaction was rolled back"}
 
-	// ErrTxBusy: the effect returned while a result set or batch was still open. Returned by
-	// Verdict.
+	// ErrTxBusy: the effect returned while a result set or batch was still open. Returned by Check.
 	ErrTxBusy error = &misuse{"the effect left a result set open; close its rows before returning"}
 
 	// ErrTxEnded: the effect ended the transaction past the guard. Further statements would be
 	// committed one by one, so they return this error too. Returned by the methods of the effect's
-	// pgx.Tx, and by Verdict.
+	// pgx.Tx, and by Check.
 	ErrTxEnded = errors.New("dedup: the transaction has been ended inside the effect")
 
 	// errPanicked replaces the missing error of an effect that panicked.

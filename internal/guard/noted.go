@@ -9,8 +9,8 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// note keeps the last error of a statement that may have aborted the transaction. An error that a
-// savepoint undid was followed by another.
+// note keeps the last error of a statement. If the transaction is aborted, that error aborted it:
+// savepoints undid the earlier ones.
 func (e *guardedTx) note(err error) {
 	if err == nil {
 		return

@@ -31,7 +31,7 @@ func ReadOnly(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration, fn
 	defer cancel()
 	// A role's default could make it serializable, which a standby refuses.
 	options := pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.ReadCommitted}
-	return wire.Waited(pool, pgx.BeginTxFunc(ctx, pool, options, func(tx pgx.Tx) error {
+	return wire.WithPoolUse(pool, pgx.BeginTxFunc(ctx, pool, options, func(tx pgx.Tx) error {
 		// In some modes pgx reads times and intervals as text, and only in these styles.
 		const styles = "SET LOCAL DateStyle = 'ISO'; SET LOCAL IntervalStyle = 'postgres'; "
 		if _, err := tx.Exec(ctx, styles+fmt.Sprintf("SET LOCAL statement_timeout = %d", timeout.Milliseconds()), pgx.QueryExecModeSimpleProtocol); err != nil {

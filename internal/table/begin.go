@@ -31,16 +31,16 @@ func (t *Table) queueBegin(p *wire.Pipeline) int {
 	return 2
 }
 
-// readBegin reads the answer to the statements of queueBegin, if there are any.
+// readBegin reads the reply to the statements of queueBegin, if there are any.
 func (s *Seen) readBegin(p *wire.Pipeline) {
 	if s.ahead > 0 {
 		p.Scan(nil, &s.At, nil, nil, nil)
 	}
 }
 
-// QueueSameTx queues a statement that raises 22012 unless the transaction began at started. It
-// stands before a COMMIT without a record's statement. It is sent as text, because a function may
-// have discarded prepared statements.
+// QueueSameTx queues a statement that raises 22012 unless the transaction began at started. Use it
+// before a COMMIT without a record's statement. It is sent as text, because a function may have
+// discarded prepared statements.
 func QueueSameTx(p *wire.Pipeline, started *time.Time) {
 	p.Queue(wire.Query{Text: `SELECT 1 / (pg_catalog.now() = $1::timestamptz)::int`}, started)
 }

@@ -25,7 +25,7 @@ type Erasure struct {
 	t          *Table
 	scope      string
 	tool       string // empty for all tools
-	by         Said
+	by         Operator
 	before     time.Time
 	passes     []erasePass // the passes that are left
 	last       place       // the end of the last batch of passes[0]
@@ -55,7 +55,7 @@ type ErasedRows struct {
 }
 
 // NewErasure begins to erase a scope, or a tool in it.
-func (t *Table) NewErasure(ctx context.Context, conn *pgx.Conn, scope, tool string, by Said) (*Erasure, error) {
+func (t *Table) NewErasure(ctx context.Context, conn *pgx.Conn, scope, tool string, by Operator) (*Erasure, error) {
 	e := &Erasure{t: t, scope: scope, tool: tool, by: by, last: place{tool: tool}}
 	schema := func(name string) string { return pgx.Identifier{t.opts.Schema, name}.Sanitize() }
 	e.passes = []erasePass{
@@ -114,8 +114,8 @@ func (e *Erasure) Unresolved(ctx context.Context, conn *pgx.Conn) (parked, open 
 	return parked, open, err
 }
 
-// Next erases the next batch in a transaction. more is false after the last one. After an error Next
-// may be called again. It waits for the answer to COMMIT for up to limit.
+// Next erases the next batch in a transaction. more is false after the last one. After an error
+// Next may be called again. It waits for the reply to COMMIT for up to limit.
 func (e *Erasure) Next(ctx context.Context, conn *pgx.Conn, limit time.Duration) (n ErasedRows, more bool, err error) {
 	p := &e.passes[0]
 	var end *place

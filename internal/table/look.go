@@ -33,7 +33,7 @@ func (t *Table) LookUpAll(ctx context.Context, on *wire.Conn, entries []*Entry, 
 	return p.Close()
 }
 
-// readAll reads the answer of lookUpAll.
+// readAll reads the reply to lookUpAll.
 func readAll(p *wire.Pipeline, see func(n int, s *Seen)) {
 	s := &Seen{}
 	columns := s.columns()
@@ -105,7 +105,7 @@ func (t *Table) TryClaim(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) 
 
 // TryClaimIn is TryClaim behind a savepoint in a caller's transaction. A claim conflicts with
 // everything committed, however old the transaction's snapshot is. The caller must roll back if
-// Marked is true.
+// InSavepoint is true.
 func (t *Table) TryClaimIn(ctx context.Context, on *wire.Conn, savepoint string, e *Entry, s *Seen) error {
 	p := on.Pipeline()
 	p.Ignore(wire.Query{Text: "savepoint " + savepoint})
@@ -118,7 +118,7 @@ func (t *Table) tryClaim(ctx context.Context, on *wire.Conn, begin *wire.Pipelin
 	t.startLimit(begin, RowTimeout)
 	begin.Send(ctx)
 	err := begin.Close()
-	s.Marked = begin.Answered() > 0
+	s.InSavepoint = begin.Succeeded() > 0
 	if err != nil {
 		return err
 	}

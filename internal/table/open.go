@@ -10,8 +10,9 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// Open begins a transaction and looks the identity up in one round trip, in which a rider may ride.
-// The caller must roll back, whatever Open returns, unless it commits.
+// Open begins a transaction and looks the identity up in one round trip. The rider r, if it is not
+// nil, is sent in the same trip. The caller must roll back, whatever Open returns, unless it
+// commits.
 func (t *Table) Open(ctx context.Context, on *wire.Conn, e *Entry, s *Seen, r *Rider) error {
 	if err := on.Prepare(ctx, t.usual...); err != nil {
 		return err
@@ -80,7 +81,7 @@ func (t *Table) openLock(ctx context.Context, p *wire.Pipeline, lock wire.Query,
 	s.send(ctx, p)
 	s.readBegin(p)
 	p.Scan(&s.locked, &s.At, nil, &s.locks, &s.Fresh)
-	s.Marked = p.Answered() > s.ahead
+	s.InSavepoint = p.Succeeded() > s.ahead
 	if r == nil {
 		err = s.readLast(p)
 	} else {
@@ -138,7 +139,7 @@ func (t *Table) openClaim(ctx context.Context, on *wire.Conn, p *wire.Pipeline, 
 	s.send(ctx, p)
 	s.readBegin(p)
 	p.Scan(nil, &s.At, nil, nil, &s.Fresh)
-	s.Marked = p.Answered() > s.ahead
+	s.InSavepoint = p.Succeeded() > s.ahead
 	err := s.readClaim(p)
 	forgotten := s.Forgotten
 	if err == nil && s.Forgotten {
@@ -197,7 +198,7 @@ func Limit(p Profile, limit time.Duration) (set, reset []string) {
 	if limit == 0 {
 		return nil, nil
 	}
-	l, text := newLockTimeoutSQL(p), lockTimeout(coarse(limit))
+	l, text := newLockTimeoutSQL(p), lockTimeout(roundUp(limit))
 	if p.Spread {
 		return []string{l.keep.Text, "set local lock_timeout = " + text}, []string{l.release.Text, l.reset.Text}
 	}
@@ -259,7 +260,7 @@ func (t *Table) startLimit(p *wire.Pipeline, limit time.Duration) {
 	}
 	l := &t.lockTimeout
 	if l.spread {
-		limit = coarse(limit)
+		limit = roundUp(limit)
 		p.Ignore(l.keep)
 		p.Ignore(wire.Query{Text: "set local lock_timeout = " + lockTimeout(limit)})
 	}
@@ -278,9 +279,9 @@ func (t *Table) endLimit(p *wire.Pipeline, limit time.Duration) {
 	p.Ignore(t.lockTimeout.reset)
 }
 
-// coarse rounds a limit up to two digits of milliseconds, so that there are few different texts:
+// roundUp rounds a limit up to two digits of milliseconds, so that there are few different texts:
 // connections keep the texts that they sent.
-func coarse(limit time.Duration) time.Duration {
+func roundUp(limit time.Duration) time.Duration {
 	limit, unit := min(limit, maxLockTimeout), time.Millisecond
 	for limit > 100*unit {
 		unit *= 10

@@ -19,7 +19,7 @@ func FuzzLockTimeout(f *testing.F) {
 		f.Add(int64(limit))
 	}
 	f.Fuzz(func(t *testing.T, n int64) {
-		for _, limit := range []time.Duration{time.Duration(n), coarse(time.Duration(n))} {
+		for _, limit := range []time.Duration{time.Duration(n), roundUp(time.Duration(n))} {
 			ms, err := strconv.ParseInt(lockTimeout(limit), 10, 32)
 			require.NoError(t, err)
 			require.Positive(t, ms)

@@ -102,7 +102,7 @@ type Entry struct {
 	Keep, Forget time.Duration
 }
 
-// Outcome is the outcome of a call in the table.
+// Outcome is how a call ended, as its record stores it.
 type Outcome string
 
 const (
@@ -160,7 +160,7 @@ func (r *Record) Expired() bool { return r.Tombstone || !r.SeenAt.Before(r.Expir
 func (r *Record) Erased() bool { return r.Fingerprint == [sha256.Size]byte{} }
 
 // Accepts reports whether a call with this fingerprint may get the answer. An erased record accepts
-// all: the answer is that there is none.
+// all calls, because their answer is ErrExpired.
 func (r *Record) Accepts(fingerprint [sha256.Size]byte) bool {
 	return r.Fingerprint == fingerprint || r.Erased()
 }
@@ -193,8 +193,8 @@ type Seen struct {
 
 	// Tx is the transaction that Open, or OpenIn with begin, began.
 	Tx pgx.Tx
-	// Marked is true if the savepoint is set.
-	Marked bool
+	// InSavepoint is true after the savepoint was set.
+	InSavepoint bool
 	// Fresh is true if every statement of the transaction sees everything committed before it.
 	Fresh bool
 
@@ -212,13 +212,13 @@ func (s *Seen) columns() [8]any {
 	return [...]any{&r.Fingerprint, &r.ArgDigests, (*string)(&r.Outcome), &s.result, &r.CreatedAt, &r.ExpiresAt, &r.ForgetAt, &r.SeenAt}
 }
 
-// readLast reads the answer of a look-up at the end of the pipeline, and closes the pipeline.
+// readLast reads the reply to a look-up at the end of the pipeline, and closes the pipeline.
 func (s *Seen) readLast(p *wire.Pipeline) error {
 	s.readRow(p)
 	return s.check(p.Close())
 }
 
-// readRow reads the answer of a look-up.
+// readRow reads the reply to a look-up.
 func (s *Seen) readRow(p *wire.Pipeline) {
 	columns := s.columns()
 	s.Found, s.Forgotten, s.Busy = false, false, false
@@ -249,7 +249,7 @@ func (s *Seen) check(err error) error {
 // NewRecord returns the record of an entry that is about to be sent, without the server's times.
 //
 // A record whose answer is not kept expires up to a second before it is created. That time is
-// random, so that it identifies the attempt: if the answer to COMMIT is lost, only the attempt's own
+// random, so that it identifies the attempt: if the reply to COMMIT is lost, only the attempt's own
 // record proves that the answer in memory is the call's.
 func NewRecord(e *Entry, outcome Outcome, result string) Record {
 	r := Record{Fingerprint: e.Fingerprint, ArgDigests: e.ArgDigests, Outcome: outcome, Result: result, Tombstone: outcome == Broken, SentAt: time.Now(), keep: e.Keep}
@@ -291,8 +291,8 @@ func (r *Record) stored() *string {
 	return &r.Result
 }
 
-// ReadRecord reads the answer of the statement that QueueRecord queued. If it leaves CreatedAt
-// zero, the record was swallowed.
+// ReadRecord reads the reply to the statement that QueueRecord queued. If it leaves CreatedAt zero,
+// the record was swallowed.
 func ReadRecord(p *wire.Pipeline, e *Entry, r *Record) {
 	if p.Scan(&r.CreatedAt) {
 		r.written(p, e)

@@ -53,7 +53,7 @@ RETURNING 1)
 var readWrite = pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
 
 // IsOperation reports whether the identity belongs to an effect outside of the database. It is
-// false for a role that may not read those.
+// false if the role may not read the table of these effects.
 func (t *Table) IsOperation(ctx context.Context, conn *pgx.Conn, id Identity) (is bool, err error) {
 	err = conn.QueryRow(ctx, t.reset.operation, id.Scope, id.Tool, id.Key).Scan(&is)
 	if state := wire.SQLState(err); state == wire.CodeUndefinedTable || state == wire.CodeInsufficientPrivilege {
@@ -64,14 +64,14 @@ func (t *Table) IsOperation(ctx context.Context, conn *pgx.Conn, id Identity) (i
 
 // Reset deletes the record that was created at createdAt, whatever its age. The same statement adds
 // a line to the audit, if there is one. Reset reports whether there was a record, and whether the
-// audit has the line. It waits for the answer to COMMIT for up to limit.
-func (t *Table) Reset(ctx context.Context, conn *pgx.Conn, limit time.Duration, id Identity, createdAt time.Time, by Said) (freed, audited bool, err error) {
+// audit has the line. It waits for the reply to COMMIT for up to limit.
+func (t *Table) Reset(ctx context.Context, conn *pgx.Conn, limit time.Duration, id Identity, createdAt time.Time, by Operator) (freed, audited bool, err error) {
 	return changeAudited(ctx, conn, limit, t.reset.audited, t.reset.plain, by, id.Scope, id.Tool, id.Key, createdAt)
 }
 
 // changeAudited changes a record with the statement that adds a line to the audit, or with the
 // plain one if there is no audit.
-func changeAudited(ctx context.Context, conn *pgx.Conn, limit time.Duration, audited, plain string, by Said, args ...any) (changed, written bool, err error) {
+func changeAudited(ctx context.Context, conn *pgx.Conn, limit time.Duration, audited, plain string, by Operator, args ...any) (changed, written bool, err error) {
 	var records, lines int64
 	change := func(sql string, args ...any) error {
 		return wire.InTx(ctx, conn, readWrite, limit, func(tx pgx.Tx) error {
@@ -87,8 +87,8 @@ func changeAudited(ctx context.Context, conn *pgx.Conn, limit time.Duration, aud
 // Resolve sets the result of a broken record, if the record is still the one in seen. It stores no
 // result if that record or e keeps none. The same statement adds a line to the audit, if there is
 // one. Resolve reports whether the record was still there, and whether the audit has the line. It
-// waits for the answer to COMMIT for up to limit.
-func (t *Table) Resolve(ctx context.Context, conn *pgx.Conn, limit time.Duration, e *Entry, seen *Record, result string, by Said) (resolved, audited bool, err error) {
+// waits for the reply to COMMIT for up to limit.
+func (t *Table) Resolve(ctx context.Context, conn *pgx.Conn, limit time.Duration, e *Entry, seen *Record, result string, by Operator) (resolved, audited bool, err error) {
 	stored, keep := &result, e.Keep
 	if e.Keep == 0 || !seen.Kept() {
 		// expires_at must be before created_at. An hour is longer than the time since the look-up.
@@ -101,8 +101,8 @@ func (t *Table) Resolve(ctx context.Context, conn *pgx.Conn, limit time.Duration
 // auditTable records what operators did to calls.
 const auditTable = "tool_dedup_audit"
 
-// Said is the part of an audit line that the operator gives.
-type Said struct{ Actor, Reason string }
+// Operator is the actor and the reason of an audit line.
+type Operator struct{ Actor, Reason string }
 
 // AuditInsert is an INSERT of an audit line for each row of from, which has the columns scope,
 // tool, key and created_at. The others are SQL expressions.
@@ -119,7 +119,7 @@ func auditBroken(schema, table string) string {
  WHERE scope = $1::text AND tool = $2::text AND key = $3::text AND outcome IN ('broken', 'claimed')`
 }
 
-// AuditBroken adds an audit line for a broken record, if there is an audit. It waits for the answer
+// AuditBroken adds an audit line for a broken record, if there is an audit. It waits for the reply
 // to COMMIT for up to limit.
 func (t *Table) AuditBroken(ctx context.Context, conn *pgx.Conn, limit time.Duration, id *Identity, reason string) error {
 	err := wire.InTx(ctx, conn, readWrite, limit, func(tx pgx.Tx) error {

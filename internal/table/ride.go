@@ -58,7 +58,7 @@ RETURNING scope, tool, key, %s`, table, insertColumns,
 		times("(r.keep * interval '1 microsecond')", "(r.forget * interval '1 microsecond')"), Micros("created_at"))
 }
 
-// read reads the gate's answer and the rider's, and closes the pipeline.
+// read reads the replies to the gate and to the rider, and closes the pipeline.
 func (r *Rider) read(p *wire.Pipeline) error {
 	opened := !p.Failed()
 	p.Exec() // the gate

@@ -26,7 +26,7 @@ func newStatSQL(schema string) statSQL {
 	unsynced := "(SELECT " + setLocal("synchronous_commit", "off") + ") AS unsynced"
 	return statSQL{
 		now: `SELECT ` + Micros("pg_catalog.clock_timestamp()"),
-		// After a lost answer the same rows are sent again.
+		// After a lost reply the same rows are sent again.
 		insert: fmt.Sprintf(`INSERT INTO %s (at, instance, tool, outcome, calls, seconds, waited)
 SELECT $1::timestamptz, $2::text, counted.tool, counted.outcome, counted.calls, counted.seconds, counted.waited
   FROM %s, unnest($3::text[], $4::text[], $5::bigint[], $6::double precision[], $7::double precision[]) AS counted (tool, outcome, calls, seconds, waited)

@@ -179,7 +179,7 @@ func (t *Table) Drop(ctx context.Context, conn *pgx.Conn, s Span) (forgotten, ex
 	p.Ignore(t.Commit)
 	p.Send(ctx)
 	forgotten = p.Exec().RowsAffected()
-	sweeping := p.Failed() && p.Answered() <= len(t.sweep.prepare)
+	sweeping := p.Failed() && p.Succeeded() <= len(t.sweep.prepare)
 	expired = p.Exec().RowsAffected()
 	switch err := p.Close(); {
 	case err != nil && sweeping:

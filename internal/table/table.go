@@ -59,7 +59,7 @@ type Table struct {
 	lookUp, lookUpAll wire.Query
 	// insert writes the record, or completes the claim if there is one.
 	insert, claim wire.Query
-	// refused raises unless there is a certain refusal.
+	// refused raises unless the table has a given refusal.
 	refused wire.Query
 	// gate raises if there is a record or a twin in flight. It precedes a Rider.
 	gate wire.Query

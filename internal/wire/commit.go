@@ -16,7 +16,7 @@ import (
 // pgx answers a read that fails or times out with a CancelRequest. If the server gets one while a
 // COMMIT waits for a synchronous standby, it ends the wait and shows a commit that no standby has.
 // A call that then reads the record returns its answer, and a failover loses the record (measured).
-// pgx has no option against it. So ShieldCommit blanks its secret key in place: the server logs a
+// pgx cannot be told not to. So ShieldCommit blanks its secret key in place: the server logs a
 // wrong key and continues to wait.
 //
 // If the connection is closed, the secret stays blank: a goroutine of pgx may be reading it.

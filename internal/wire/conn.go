@@ -31,7 +31,7 @@ type Conn struct {
 	// date is nil. The map is nil if the connection does not prepare statements.
 	prepared map[string]*pgconn.StatementDescription
 	viaBatch bool
-	home     string
+	database string
 	// pipeline is reused for every round trip.
 	pipeline Pipeline
 	// undescribed is true if pgx sends arguments without a description of the parameters.
@@ -50,7 +50,7 @@ func On(conn *pgx.Conn) *Conn {
 		return c
 	}
 	config := conn.Config()
-	c := &Conn{pgx: conn, home: HomeOf(config)}
+	c := &Conn{pgx: conn, database: DatabaseOf(config)}
 	c.undescribed = config.DefaultQueryExecMode == pgx.QueryExecModeExec || config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol
 	switch {
 	case config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol, config.Tracer != nil:
@@ -131,36 +131,35 @@ func (c *Conn) Prepare(ctx context.Context, queries ...Query) error {
 	return cmp.Or(err, p.Close())
 }
 
-// Stale makes Prepare prepare a statement again: the types of its parameters were chosen when it
-// was prepared, and may not fit the tables any longer.
-func (c *Conn) Stale(q Query) {
+// Invalidate makes Prepare prepare a statement again: the types of its parameters were chosen when
+// it was prepared, and may not fit the tables any longer.
+func (c *Conn) Invalidate(q Query) {
 	if c.prepared[q.Name] != nil {
 		c.prepared[q.Name] = nil
 	}
 }
 
-// Renew forgets all prepared statements if err means that they are gone or out of date. Use it for
-// a caller's connection, which the library must not close.
-func (c *Conn) Renew(err error) {
+// InvalidateAfter invalidates all prepared statements if err means that they are gone or out of
+// date. Use it for a caller's connection, which the library must not close.
+func (c *Conn) InvalidateAfter(err error) {
 	if unusable(err) {
-		c.Forget()
+		c.InvalidateAll()
 	}
 }
 
-// Forget makes Prepare prepare all statements again. Until then they are sent as texts.
-func (c *Conn) Forget() {
+// InvalidateAll makes Prepare prepare all statements again. Until then they are sent as texts.
+func (c *Conn) InvalidateAll() {
 	for name := range c.prepared {
 		c.prepared[name] = nil
 	}
 }
 
-// Knows reports whether the server has prepared a statement. It is true if the connection does not
-// prepare statements.
-func (c *Conn) Knows(q Query) bool { return c.prepared == nil || c.prepared[q.Name] != nil }
+// NeedsPrepare reports whether Prepare would prepare a statement.
+func (c *Conn) NeedsPrepare(q Query) bool { return c.prepared != nil && c.prepared[q.Name] == nil }
 
-// Prepared reports whether an earlier attempt prepared a statement, or may have made pgx describe
-// it.
-func (c *Conn) Prepared(q Query) bool {
+// Described reports whether the parameter types of a statement were chosen earlier, and so may be
+// out of date. The statement is prepared, or pgx may have cached its description.
+func (c *Conn) Described(q Query) bool {
 	return c.prepared[q.Name] != nil || c.pgx.Config().DefaultQueryExecMode == pgx.QueryExecModeCacheDescribe
 }
 
@@ -240,11 +239,11 @@ func (c *Conn) Conn() *pgx.Conn { return c.pgx }
 // PgConn returns pgx's low-level connection.
 func (c *Conn) PgConn() *pgconn.PgConn { return c.pgx.PgConn() }
 
-// Home names the database of the connection.
-func (c *Conn) Home() string { return c.home }
+// Database names the database of the connection: its host, port and name.
+func (c *Conn) Database() string { return c.database }
 
-// HomeOf names the database of a configuration.
-func HomeOf(config *pgx.ConnConfig) string {
+// DatabaseOf names the database of a configuration.
+func DatabaseOf(config *pgx.ConnConfig) string {
 	return fmt.Sprintf("%s:%d/%s", config.Host, config.Port, config.Database)
 }
 

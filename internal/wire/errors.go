@@ -134,7 +134,8 @@ func IsRaised(err error) bool {
 	if !errors.As(err, &server) {
 		return false
 	}
-	// The first field is never translated; servers before 9.6 and some poolers send only the other.
+	// SeverityUnlocalized is never translated. Servers before 9.6 and some poolers send only
+	// Severity.
 	if server.SeverityUnlocalized != "" {
 		return server.SeverityUnlocalized == "ERROR"
 	}

@@ -19,14 +19,14 @@ const (
 	NotCommitted
 )
 
-// Commit reads the answer to COMMIT at the end of a pipeline that SendUncancelled sent, and closes
+// Commit reads the reply to COMMIT at the end of a pipeline that SendUncancelled sent, and closes
 // the pipeline.
 func (p *Pipeline) Commit(pg *pgconn.PgConn) (Outcome, error) {
 	defer p.conn.unshield()
 	tag := p.Exec()
-	before := p.err != nil && p.answered < len(p.ignored)-1
+	beforeCommit := p.err != nil && p.succeeded < len(p.ignored)-1
 	err := p.Close()
-	outcome := OutcomeOfCommit(pg, tag, err, before)
+	outcome := OutcomeOfCommit(pg, tag, err, beforeCommit)
 	if err == nil && outcome != Committed {
 		err = fmt.Errorf("dedup: COMMIT was answered with %q", tag)
 	}
@@ -38,19 +38,19 @@ func (p *Pipeline) Commit(pg *pgconn.PgConn) (Outcome, error) {
 // pgconn.SafeToRetry.
 //
 //   - The pipeline could not be prepared: COMMIT was not sent.
-//   - before is true if err replaced the answer to a statement before COMMIT. If the server ended
-//     the session there, because the transaction was idle or took too long, it did not reach
-//     COMMIT. As the answer to COMMIT, such an error proves nothing: the server checks that limit
+//   - beforeCommit is true if err replaced the reply to a statement before COMMIT. If the server
+//     ended the session there, because the transaction was idle or took too long, it did not reach
+//     COMMIT. As the reply to COMMIT, such an error proves nothing: the server checks that limit
 //     again after it committed.
 //   - Closed: the outcome is unknown. The last status is useless.
 //   - Open, in a transaction: the COMMIT was skipped.
-//   - Open, idle: committed if the server answered COMMIT; rolled back if it answered ROLLBACK or
+//   - Open, idle: committed if the server replied COMMIT; rolled back if it replied ROLLBACK or
 //     raised its own ERROR. FATAL proves nothing: a pooler that lost its server after the commit
-//     record was written answers FATAL 08P01 (measured).
-func OutcomeOfCommit(pg *pgconn.PgConn, tag pgconn.CommandTag, err error, before bool) Outcome {
+//     record was written replies FATAL 08P01 (measured).
+func OutcomeOfCommit(pg *pgconn.PgConn, tag pgconn.CommandTag, err error, beforeCommit bool) Outcome {
 	status := pg.TxStatus()
 	switch {
-	case err != nil && (IsUnsent(err) || before && IsTxTimeout(err)):
+	case err != nil && (IsUnsent(err) || beforeCommit && IsTxTimeout(err)):
 		return NotCommitted
 	case pg.IsClosed():
 		return Unknown
@@ -60,17 +60,17 @@ func OutcomeOfCommit(pg *pgconn.PgConn, tag pgconn.CommandTag, err error, before
 		return Committed
 	case err == nil && tag.String() == "ROLLBACK":
 		return NotCommitted
-	case err != nil && IsRaised(err) && !isFromBehind(err):
+	case err != nil && IsRaised(err) && !mayBeForwarded(err):
 		return NotCommitted
 	default:
 		return Unknown
 	}
 }
 
-// isFromBehind reports whether an error of COMMIT may come from a server to which COMMIT was passed
-// on, or from the connection to it. Citus raises XX000 if the answer of a worker to COMMIT is lost,
-// and the worker may still commit (measured).
-func isFromBehind(err error) bool {
+// mayBeForwarded reports whether an error of COMMIT may come from another server, to which COMMIT
+// was passed on, or from the connection to it. Citus raises XX000 if the reply of a worker to
+// COMMIT is lost, and the worker may still commit (measured).
+func mayBeForwarded(err error) bool {
 	state := SQLState(err)
 	return strings.HasPrefix(state, "XX") || strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P") ||
 		state == codeCompletionUnknown

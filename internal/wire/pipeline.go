@@ -17,7 +17,7 @@ import (
 
 // Pipeline is a few statements that take one round trip. If one fails, the server skips the rest.
 //
-// Statements are queued and sent, and their answers are read in order. After the first error,
+// Statements are queued and sent, and their replies are read in order. After the first error,
 // reading does nothing, and Close returns that error. Parameters and destinations are pointers, as
 // in [pgx.Row.Scan], which saves allocations.
 type Pipeline struct {
@@ -25,14 +25,14 @@ type Pipeline struct {
 	own   pgconn.Batch
 	batch *pgx.Batch // replaces own on connections that use pgx's batches
 	begun bool
-	// ignored is true for each statement whose answer is not read.
+	// ignored is true for each statement whose reply is not read.
 	ignored []bool
 
 	// SentAt is the time at which the pipeline was sent, by this machine's clock.
 	SentAt       time.Time
 	results      *pgconn.MultiResultReader
 	batchResults pgx.BatchResults
-	answered     int
+	succeeded    int
 	err          error
 
 	// Room for the parameters of one statement, and usually for ignored.
@@ -52,7 +52,7 @@ func (c *Conn) CallersPipeline() *Pipeline { return c.newPipeline(c.prepared == 
 func (c *Conn) newPipeline(viaBatch bool) *Pipeline {
 	p := &c.pipeline
 	p.conn, p.own, p.batch, p.ignored = c, pgconn.Batch{}, nil, p.flags[:0]
-	p.begun, p.results, p.batchResults, p.answered, p.err = false, nil, nil, 0, nil
+	p.begun, p.results, p.batchResults, p.succeeded, p.err = false, nil, nil, 0, nil
 	if viaBatch {
 		p.batch = &pgx.Batch{}
 	}
@@ -72,7 +72,7 @@ func (p *Pipeline) Queue(q Query, params ...any) {
 	p.queue(q, params)
 }
 
-// Ignore queues a statement whose answer only matters if it is an error.
+// Ignore queues a statement whose reply only matters if it is an error.
 func (p *Pipeline) Ignore(q Query, params ...any) {
 	p.Queue(q, params...)
 	p.ignored[len(p.ignored)-1] = true
@@ -130,7 +130,7 @@ func (p *Pipeline) Send(ctx context.Context) {
 	}
 }
 
-// SendUncancelled is Send for a COMMIT, whose answer Commit reads. Neither the end of ctx nor a
+// SendUncancelled is Send for a COMMIT, whose reply Commit reads. Neither the end of ctx nor a
 // cancel request interrupts it. Tracers of pgx's batches get the values of ctx.
 func (p *Pipeline) SendUncancelled(ctx context.Context) {
 	p.conn.shield()
@@ -152,21 +152,21 @@ func (p *Pipeline) Tx() pgx.Tx {
 	return p.conn.tx
 }
 
-// Answered returns the number of statements that the server answered without an error.
-func (p *Pipeline) Answered() int { return p.answered }
+// Succeeded returns the number of replies that were read without an error.
+func (p *Pipeline) Succeeded() int { return p.succeeded }
 
-// Failed reports whether an answer was an error.
+// Failed reports whether a reply was an error.
 func (p *Pipeline) Failed() bool { return p.err != nil }
 
-// next skips to the answer of the next statement that is not ignored, or to the end.
+// next skips to the reply to the next statement that is not ignored, or to the end.
 func (p *Pipeline) next() bool {
-	for p.err == nil && p.answered < len(p.ignored) && p.ignored[p.answered] {
+	for p.err == nil && p.succeeded < len(p.ignored) && p.ignored[p.succeeded] {
 		p.read(nil, nil)
 	}
 	return p.err == nil
 }
 
-// Exec reads the answer of a statement without its rows.
+// Exec reads the reply to a statement without its rows.
 func (p *Pipeline) Exec() (tag pgconn.CommandTag) {
 	if p.next() {
 		tag, _ = p.read(nil, nil)
@@ -203,7 +203,7 @@ func (p *Pipeline) Rows(read func(pgx.Rows) error) {
 	case p.results.NextResult():
 		rows = pgx.RowsFromResultReader(p.conn.pgx.TypeMap(), p.results.ResultReader())
 	default:
-		p.err = cmp.Or(p.results.Close(), errFewer)
+		p.err = cmp.Or(p.results.Close(), errMissingReply)
 	}
 	if p.err == nil {
 		err := read(rows)
@@ -211,11 +211,11 @@ func (p *Pipeline) Rows(read func(pgx.Rows) error) {
 		p.err = cmp.Or(err, rows.Err())
 	}
 	if p.err == nil {
-		p.answered++
+		p.succeeded++
 	}
 }
 
-// read reads the next answer: its rows, if dest is not nil, and its tag.
+// read reads the next reply: its rows, if dest is not nil, and its tag.
 func (p *Pipeline) read(dest []any, do func() error) (tag pgconn.CommandTag, rows int) {
 	switch {
 	case p.batch == nil:
@@ -226,16 +226,16 @@ func (p *Pipeline) read(dest []any, do func() error) (tag pgconn.CommandTag, row
 		tag, rows, p.err = p.readBatch(dest, do)
 	}
 	if p.err == nil {
-		p.answered++
+		p.succeeded++
 	}
 	return tag, rows
 }
 
-var errFewer = errors.New("dedup: the server answered fewer statements than were sent")
+var errMissingReply = errors.New("dedup: the server answered fewer statements than were sent")
 
 func (p *Pipeline) readOwn(dest []any, do func() error) (tag pgconn.CommandTag, rows int, err error) {
 	if !p.results.NextResult() {
-		return tag, 0, cmp.Or(p.results.Close(), errFewer)
+		return tag, 0, cmp.Or(p.results.Close(), errMissingReply)
 	}
 	r := p.results.ResultReader()
 	for dest != nil && err == nil && r.NextRow() {
@@ -263,7 +263,7 @@ func (p *Pipeline) readBatch(dest []any, do func() error) (tag pgconn.CommandTag
 	return tag, rows, err
 }
 
-// Close reads the remaining answers and returns the first error.
+// Close reads the remaining replies and returns the first error.
 func (p *Pipeline) Close() error {
 	p.next()
 	var err error

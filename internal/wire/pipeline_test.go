@@ -67,9 +67,9 @@ func TestPipeline(t *testing.T) {
 			}
 			require.True(t, p.Failed())
 			if mode == pgx.QueryExecModeSimpleProtocol { // one text, and one answer
-				require.LessOrEqual(t, p.Answered(), 2)
+				require.LessOrEqual(t, p.Succeeded(), 2)
 			} else {
-				require.Equal(t, 2, p.Answered())
+				require.Equal(t, 2, p.Succeeded())
 			}
 			require.Equal(t, CodeUniqueViolation, SQLState(p.Close()))
 			require.Equal(t, byte('I'), conn.PgConn().TxStatus())
@@ -93,9 +93,9 @@ func TestPipeline(t *testing.T) {
 			p.Ignore(none)
 			p.Send(ctx)
 			require.True(t, p.Scan(&n))
-			require.Equal(t, 2, p.Answered())
+			require.Equal(t, 2, p.Succeeded())
 			require.NoError(t, p.Close())
-			require.Equal(t, 3, p.Answered())
+			require.Equal(t, 3, p.Succeeded())
 		})
 	}
 }
@@ -162,8 +162,8 @@ func TestPrepareStopsAtABadText(t *testing.T) {
 	require.NoError(t, on.Prepare(ctx, good, later))
 
 	before := on.prepared[good.Name]
-	on.Stale(good)
-	on.Stale(NewQuery(`SELECT 3`))
+	on.Invalidate(good)
+	on.Invalidate(NewQuery(`SELECT 3`))
 	require.NoError(t, on.Prepare(ctx, good, later))
 	require.NotSame(t, before, on.prepared[good.Name])
 	require.Len(t, on.prepared, 2)

@@ -7,15 +7,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Acquire takes a connection from the pool. It returns errors of [Waited].
+// Acquire takes a connection from the pool. It returns errors of [WithPoolUse].
 func Acquire(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
 	conn, err := pool.Acquire(ctx)
-	return conn, Waited(pool, err)
+	return conn, WithPoolUse(pool, err)
 }
 
-// Waited adds the number of connections in use to the error of a pool, if a context ended while the
-// pool waited for one. pgxpool returns the context's own error then, and pgconn never does.
-func Waited(pool *pgxpool.Pool, err error) error {
+// WithPoolUse adds the number of connections in use to the error of a pool, if a context ended
+// while the pool waited for one. pgxpool returns the context's own error then, and pgconn never
+// does.
+func WithPoolUse(pool *pgxpool.Pool, err error) error {
 	if err != context.Canceled && err != context.DeadlineExceeded {
 		return err
 	}
