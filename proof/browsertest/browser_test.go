@@ -12,7 +12,7 @@ import (
 )
 
 // patience bounds a test's work with a tab.
-const patience = 10 * time.Minute
+const patience = 20 * time.Minute
 
 // browser is a running browser.
 type browser struct {
