@@ -30,11 +30,11 @@
 // # What is answered
 //
 // A response is recorded in the handler's transaction, with its unknown fields, and given to every
-// later request. The header Idempotency-Replayed is "true" then. The first response's other
-// headers and trailers are not recorded. An error of the handler rolls back, is passed on as it is,
-// and a retry runs the handler again. [dedup.Final] around an error makes it the answer: its code,
-// message and details are recorded. An error that is no *connect.Error is recorded as
-// failed_precondition.
+// later request. The header Idempotency-Replayed is "true" then. The first response's other headers
+// and trailers are not recorded: they go with the response of the run that was committed. An error
+// of the handler rolls back, is passed on as it is, and a retry runs the handler again.
+// [dedup.Final] around an error makes it the answer: its code, message and details are recorded. An
+// error that is no *connect.Error is recorded as failed_precondition.
 //
 // The door's own answers have a google.rpc.ErrorInfo, whose domain is io.github.tooldedup:
 //
@@ -42,7 +42,7 @@
 //	KEY_REQUIRED       invalid_argument     neither field nor header has a key
 //	KEY_INVALID        invalid_argument     the key names no call, or field and header differ
 //	ARGUMENTS_INVALID  invalid_argument     the request has no JSON form, or the tool refuses it
-//	UNIDENTIFIED       permission_denied    Options.Scope has an error that is no *connect.Error
+//	UNIDENTIFIED       unauthenticated      Options.Scope has an error that is no *connect.Error
 //	KEY_REUSED         failed_precondition  another request had the key; metadata: changed, first_at
 //	EXPIRED            failed_precondition  the call ran, and its response is not kept; first_at
 //	REFUSED            failed_precondition  a tool of the registry refused; code
@@ -54,5 +54,8 @@
 //	TIMEOUT            of the context       the request's context ended; unavailable if it has not
 //	FAILED             internal             Options.OnError is told why
 //
-// A client may send any request again with its key, whatever the code.
+// A client may send any request again with its key, whatever the code. One with a list of codes
+// retries aborted, unavailable and, because a connection that breaks has other codes in some
+// protocols, deadline_exceeded, internal and unknown. A RetryInfo's delay is also the header
+// Retry-After, in seconds.
 package connectdedup

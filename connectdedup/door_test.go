@@ -72,8 +72,13 @@ func newDoor(unknown bool, protocol connect.ClientOption) rpctest.Door {
 		Dial: func(t testing.TB, addr string) rpctest.Client {
 			return client(caller{httpClient(t), "http://" + addr}, protocol)
 		},
-		Tx:      connectdedup.Tx,
-		Error:   func(s *spb.Status) error { return errorOf(s) },
+		Tx:    connectdedup.Tx,
+		Error: func(s *spb.Status) error { return errorOf(s) },
+		Mark: func(ctx context.Context, run string) {
+			if info, ok := connect.CallInfoForHandlerContext(ctx); ok {
+				info.ResponseHeader().Add("run", run)
+			}
+		},
 		Unknown: unknown,
 	}
 }
@@ -172,10 +177,13 @@ func send[In, Out any](ctx context.Context, srv caller, method string, in *In, o
 		for _, detail := range failed.Details() {
 			s.Details = append(s.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + detail.Type(), Value: detail.Bytes()})
 		}
-		return rpctest.Answer{Status: s, Replayed: failed.Meta().Get(rpc.ReplayedName) == "true"}
+		return rpctest.Answer{
+			Status: s, Replayed: failed.Meta().Get(rpc.ReplayedName) == "true",
+			Runs: failed.Meta().Values("run"), Wait: failed.Meta().Get("Retry-After"),
+		}
 	}
 	proto.Merge(any(out).(proto.Message), any(response.Msg).(proto.Message))
-	return rpctest.Answer{Replayed: response.Header().Get(rpc.ReplayedName) == "true"}
+	return rpctest.Answer{Replayed: response.Header().Get(rpc.ReplayedName) == "true", Runs: response.Header().Values("run")}
 }
 
 // TestCurl sends what a browser or curl sends: JSON by POST over HTTP/1.1.

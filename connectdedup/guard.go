@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strconv"
 	"time"
 
 	"connectrpc.com/connect"
@@ -28,7 +30,7 @@ type Options struct {
 	// Scope names on whose behalf a request comes: the tenant, client or account, taken from what
 	// an interceptor or middleware before this one has authenticated. One scope never sees
 	// another's answers. An error that has a *connect.Error in its chain is passed on. Any other
-	// error, and an empty scope, is permission_denied. Required.
+	// error, and an empty scope, is unauthenticated. Required.
 	Scope func(ctx context.Context) (string, error)
 
 	// Tools has the tools of ToolOf. It must be made with the same Deduper. Default none.
@@ -45,6 +47,10 @@ type Options struct {
 	// Retention is how long responses are replayed. Default: the Deduper's. A tool of ToolOf has
 	// its own.
 	Retention dedup.Retention
+
+	// RetentionOf has the Retention of single methods of Methods, by their paths. A negative Result
+	// keeps no response: for a method that mints a secret.
+	RetentionOf map[string]dedup.Retention
 
 	// MaxWait bounds how long a request waits for an equal one that is running. Default 10
 	// seconds, negative means not at all. A request whose context ends stops waiting.
@@ -86,21 +92,29 @@ func (g *Guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			return next(ctx, request)
 		}
 		var first connect.AnyResponse
+		undo := headers(ctx)
 		reply := g.door.Serve(ctx, rpc.Request{
 			Method: request.Spec().Procedure, Message: message, Keys: request.Header().Values(rpc.KeyName),
 			StatusOf: statusOf,
 			Handle: func(ctx context.Context) (_ any, err error) {
+				undo()
 				if first, err = next(ctx, request); err != nil {
 					return nil, err
 				}
 				return first.Any(), nil
 			},
 		})
+		if !reply.Own {
+			undo()
+		}
 		switch {
 		case reply.Err != nil:
 			return nil, reply.Err
 		case reply.Status != nil:
 			err := errorOf(reply.Status)
+			if wait := rpc.RetryAfter(reply.Status); wait > 0 {
+				err.Meta().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
+			}
 			if reply.Duplicate {
 				err.Meta().Set(rpc.ReplayedName, "true")
 			}
@@ -113,6 +127,22 @@ func (g *Guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			replay.Header().Set(rpc.ReplayedName, "true")
 		}
 		return replay, nil
+	}
+}
+
+// headers returns a function that removes what runs of a handler have set through
+// [connect.CallInfoForHandlerContext]. A run that is rolled back may not leave its own behind.
+func headers(ctx context.Context) (undo func()) {
+	info, ok := connect.CallInfoForHandlerContext(ctx)
+	if !ok {
+		return func() {}
+	}
+	header, trailer := info.ResponseHeader().Clone(), info.ResponseTrailer().Clone()
+	return func() {
+		clear(info.ResponseHeader())
+		maps.Copy(info.ResponseHeader(), header.Clone())
+		clear(info.ResponseTrailer())
+		maps.Copy(info.ResponseTrailer(), trailer.Clone())
 	}
 }
 

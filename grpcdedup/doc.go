@@ -30,9 +30,10 @@
 //
 // A response is recorded in the handler's transaction, with its unknown fields, and given to every
 // later request. The header idempotency-replayed is "true" then. Headers and trailers that the
-// handler sends are not recorded. An error of the handler rolls back, is passed on as it is, and a
-// retry runs the handler again. [dedup.Final] around an error makes it the answer: its status is
-// recorded with its details. An error without a status is recorded as FAILED_PRECONDITION.
+// handler sends are not recorded: they go with the response of the run that was committed, and with
+// no other. An error of the handler rolls back, is passed on as it is, and a retry runs the handler
+// again. [dedup.Final] around an error makes it the answer: its status is recorded with its
+// details. An error without a status is recorded as FAILED_PRECONDITION.
 //
 // The door's own answers have a google.rpc.ErrorInfo, whose domain is io.github.tooldedup:
 //
@@ -40,7 +41,7 @@
 //	KEY_REQUIRED       INVALID_ARGUMENT     neither field nor metadata has a key
 //	KEY_INVALID        INVALID_ARGUMENT     the key names no call, or field and metadata differ
 //	ARGUMENTS_INVALID  INVALID_ARGUMENT     the request has no JSON form, or the tool refuses it
-//	UNIDENTIFIED       PERMISSION_DENIED    Options.Scope has an error without a status
+//	UNIDENTIFIED       UNAUTHENTICATED      Options.Scope has an error without a status
 //	KEY_REUSED         FAILED_PRECONDITION  another request had the key; metadata: changed, first_at
 //	EXPIRED            FAILED_PRECONDITION  the call ran, and its response is not kept; first_at
 //	REFUSED            FAILED_PRECONDITION  a tool of the registry refused; code
@@ -53,5 +54,6 @@
 //	FAILED             INTERNAL             Options.OnError is told why
 //
 // A client may send any request again with its key, whatever the code. One that retries by a policy
-// of grpc-go lists ABORTED and UNAVAILABLE.
+// of grpc-go lists ABORTED and UNAVAILABLE; a RetryInfo's delay is its pause. grpc-go does not retry
+// an answer that has a header, so an interceptor before the guard sets none.
 package grpcdedup

@@ -3,6 +3,7 @@ package grpcdedup_test
 import (
 	"context"
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,6 +55,7 @@ var door = rpctest.Door{
 	Dial:    func(t testing.TB, addr string) rpctest.Client { return client(dial(t, addr)) },
 	Tx:      grpcdedup.Tx,
 	Error:   func(s *spb.Status) error { return status.FromProto(s).Err() },
+	Mark:    func(ctx context.Context, run string) { _ = grpc.SetHeader(ctx, metadata.Pairs("run", run)) },
 	Unknown: true,
 }
 
@@ -126,9 +128,12 @@ func client(conn *grpc.ClientConn) rpctest.Client {
 		for _, key := range keys {
 			ctx = metadata.AppendToOutgoingContext(ctx, rpc.KeyName, key)
 		}
-		var header metadata.MD
-		err := conn.Invoke(ctx, method, in, out, grpc.Header(&header))
-		answer := rpctest.Answer{Replayed: len(header.Get(rpc.ReplayedName)) == 1}
+		var header, trailer metadata.MD
+		err := conn.Invoke(ctx, method, in, out, grpc.Header(&header), grpc.Trailer(&trailer))
+		answer := rpctest.Answer{
+			Replayed: len(header.Get(rpc.ReplayedName)) == 1, Runs: header.Get("run"),
+			Wait: strings.Join(trailer.Get("grpc-retry-pushback-ms"), ", "),
+		}
 		if err != nil {
 			answer.Status = status.Convert(err).Proto()
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,7 +29,7 @@ type Options struct {
 	// Scope names on whose behalf a request comes: the tenant, client or account, taken from what
 	// an interceptor before this one has authenticated. One scope never sees another's answers.
 	// An error that has a status is passed on. Any other error, and an empty scope, is
-	// PERMISSION_DENIED. Required.
+	// UNAUTHENTICATED. Required.
 	Scope func(ctx context.Context) (string, error)
 
 	// Tools has the tools of ToolOf. It must be made with the same Deduper. Default none.
@@ -45,6 +46,10 @@ type Options struct {
 	// Retention is how long responses are replayed. Default: the Deduper's. A tool of ToolOf has
 	// its own.
 	Retention dedup.Retention
+
+	// RetentionOf has the Retention of single methods of Methods, by their paths. A negative Result
+	// keeps no response: for a method that mints a secret.
+	RetentionOf map[string]dedup.Retention
 
 	// MaxWait bounds how long a request waits for an equal one that is running. Default 10
 	// seconds, negative means not at all. A request whose context ends stops waiting.
@@ -82,13 +87,23 @@ func (g *Guard) Unary(ctx context.Context, request any, info *grpc.UnaryServerIn
 	if !ok || !g.door.Guards(info.FullMethod) {
 		return handler(ctx, request)
 	}
+	var run *stream
 	reply := g.door.Serve(ctx, rpc.Request{
 		Method: info.FullMethod, Message: message, Keys: metadata.ValueFromIncomingContext(ctx, rpc.KeyName),
 		StatusOf: statusOf,
-		Handle:   func(ctx context.Context) (any, error) { return handler(ctx, request) },
+		Handle: func(ctx context.Context) (any, error) {
+			run = &stream{method: info.FullMethod}
+			return handler(grpc.NewContextWithServerTransportStream(ctx, run), request)
+		},
 	})
+	if reply.Own && run != nil {
+		run.sendTo(ctx)
+	}
 	if reply.Duplicate {
 		_ = grpc.SetHeader(ctx, metadata.Pairs(rpc.ReplayedName, "true")) // fails only outside a server
+	}
+	if wait := rpc.RetryAfter(reply.Status); wait > 0 { // the client's retry policy waits as long
+		_ = grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", strconv.FormatInt(wait.Milliseconds(), 10)))
 	}
 	switch {
 	case reply.Err != nil:

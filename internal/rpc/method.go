@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -18,13 +20,14 @@ type method struct {
 	out  protoreflect.MessageDescriptor
 	// requestID is the field request_id of AIP-155, nil if the request has none.
 	requestID protoreflect.FieldDescriptor
+	retention dedup.Retention
 	// tool answers instead of the handler. It is nil if the handler answers.
 	tool *tool.Info
 }
 
 // findAll looks up every method that the options name. A method that changes nothing by its
 // definition (NO_SIDE_EFFECTS) needs no guard and is left out.
-func findAll(opts Options) (map[string]*method, error) {
+func findAll(d *dedup.Deduper, opts Options) (map[string]*method, error) {
 	methods := make(map[string]*method)
 	add := func(option, path string) (*method, error) {
 		descriptor, problem := find(path)
@@ -38,7 +41,7 @@ func findAll(opts Options) (map[string]*method, error) {
 		if methods["/"+name] != nil {
 			return nil, invalid(option, "names %q twice", path)
 		}
-		m := &method{name: name, out: descriptor.Output(), requestID: requestID(descriptor.Input())}
+		m := &method{name: name, out: descriptor.Output(), requestID: requestID(descriptor.Input()), retention: opts.Retention}
 		methods["/"+name] = m
 		return m, nil
 	}
@@ -46,6 +49,17 @@ func findAll(opts Options) (map[string]*method, error) {
 		if _, err := add("Methods", path); err != nil {
 			return nil, err
 		}
+	}
+	for path, own := range opts.RetentionOf {
+		m := methods["/"+strings.TrimPrefix(path, "/")]
+		if m == nil {
+			return nil, invalid("RetentionOf", "has %q, which Methods does not name or which has no side effects by its definition", path)
+		}
+		if bad := door.CheckRetention(d, own); bad != nil {
+			bad.Field = "RetentionOf"
+			return nil, bad
+		}
+		m.retention = own
 	}
 	for path, name := range opts.ToolOf {
 		m, err := add("ToolOf", path)

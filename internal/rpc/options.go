@@ -15,14 +15,15 @@ import (
 
 // Options are those of both doors, whose types of the same fields document them.
 type Options struct {
-	Methods    []string
-	Scope      func(ctx context.Context) (string, error)
-	Tools      *tool.Registry
-	ToolOf     map[string]string
-	Retention  dedup.Retention
-	MaxWait    time.Duration
-	RetryAfter time.Duration
-	OnError    func(ctx context.Context, method string, err error)
+	Methods     []string
+	Scope       func(ctx context.Context) (string, error)
+	Tools       *tool.Registry
+	ToolOf      map[string]string
+	Retention   dedup.Retention
+	RetentionOf map[string]dedup.Retention
+	MaxWait     time.Duration
+	RetryAfter  time.Duration
+	OnError     func(ctx context.Context, method string, err error)
 }
 
 // Door guards the methods of a server.
@@ -50,7 +51,7 @@ func New(d *dedup.Deduper, opts Options) (*Door, error) {
 	if opts.OnError == nil {
 		opts.OnError = logError
 	}
-	methods, err := findAll(opts)
+	methods, err := findAll(d, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,8 @@ type Reply struct {
 	Err error
 	// Duplicate reports that the answer is an earlier request's.
 	Duplicate bool
+	// Own reports that the answer is that of this request's last run, whose headers go with it.
+	Own bool
 }
 
 // Guards reports whether the door guards a method.
@@ -68,24 +70,25 @@ func (g *Door) Serve(ctx context.Context, r Request) Reply {
 	if err != nil {
 		return Reply{Status: g.status(ctx, m, inv, err)}
 	}
-	call := dedup.Call{Scope: inv.Scope, Tool: m.name, Key: inv.Key, Args: inv.Args, Retention: g.opts.Retention, MaxWait: inv.MaxWait}
+	call := dedup.Call{Scope: inv.Scope, Tool: m.name, Key: inv.Key, Args: inv.Args, Retention: m.retention, MaxWait: inv.MaxWait}
 	j := &job{g: g, r: r, inv: inv, original: proto.Clone(r.Message)}
 	result, err := door.DoHandler(ctx, g.d, call, j.effect)
 	if err == nil && !result.Replayed {
-		return Reply{Message: j.answer}
+		return Reply{Message: j.answer, Own: true}
 	}
 	if err == nil {
 		var answer proto.Message
 		if answer, err = m.decodeMessage(result.Value); err == nil {
-			return Reply{Message: answer, Duplicate: !result.Recovered}
+			return Reply{Message: answer, Duplicate: !result.Recovered, Own: result.Recovered}
 		}
 	}
 	if failed, ok := err.(*failure); ok { // with something around it, more is known than the handler knew
-		return Reply{Err: failed.err}
+		return Reply{Err: failed.err, Own: true}
 	}
 	if refused := new(dedup.RefusedError); errors.As(err, &refused) {
 		if s, ok := decodeStatus(refused.Details); ok {
-			return Reply{Status: s, Duplicate: door.IsDuplicate(refused.Replayed, refused.Recovered)}
+			duplicate := door.IsDuplicate(refused.Replayed, refused.Recovered)
+			return Reply{Status: s, Duplicate: duplicate, Own: !duplicate}
 		}
 	}
 	return Reply{Status: g.status(ctx, m, inv, err)}

@@ -37,7 +37,7 @@ var codes = map[door.Code]code.Code{
 	door.OutcomeUnknown:   code.Code_UNAVAILABLE,
 	door.Unavailable:      code.Code_UNAVAILABLE,
 	door.Timeout:          code.Code_UNAVAILABLE,
-	door.Unidentified:     code.Code_PERMISSION_DENIED,
+	door.Unidentified:     code.Code_UNAUTHENTICATED,
 }
 
 // words are those that clients of RPCs know.
@@ -99,6 +99,17 @@ func (g *Door) status(ctx context.Context, m *method, inv tool.Invocation, err e
 		wait = f.State().RetryAfter(g.opts.RetryAfter)
 	}
 	return m.newStatus(f.Code, of, text, metadata, retryInfo(wait)...)
+}
+
+// RetryAfter is the delay of a status's RetryInfo, 0 if it has none.
+func RetryAfter(s *status.Status) time.Duration {
+	for _, packed := range s.GetDetails() {
+		info := new(errdetails.RetryInfo)
+		if packed.MessageIs(info) && packed.UnmarshalTo(info) == nil {
+			return info.GetRetryDelay().AsDuration()
+		}
+	}
+	return 0
 }
 
 func retryInfo(wait time.Duration) []proto.Message {

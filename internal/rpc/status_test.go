@@ -86,7 +86,7 @@ func TestStatus(t *testing.T) {
 		}
 		documented(t, c.reason, c.code)
 	}
-	documented(t, "UNIDENTIFIED", code.Code_PERMISSION_DENIED) // the suite of both doors has it
+	documented(t, "UNIDENTIFIED", code.Code_UNAUTHENTICATED) // the suite of both doors has it
 	for reason := range codes {
 		require.True(t, shown[strings.ToUpper(string(reason))] || reason == door.Unidentified, reason)
 	}

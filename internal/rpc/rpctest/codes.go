@@ -81,8 +81,8 @@ func (door Door) codes(t *testing.T) {
 		"KeysDiffer":    {send: create(&shop.CreateRequest{RequestId: "k1"}, "k2"), code: code.Code_INVALID_ARGUMENT, reason: "KEY_INVALID"},
 		"KeyControl":    {send: create(&shop.CreateRequest{RequestId: "a\nb"}), code: code.Code_INVALID_ARGUMENT, reason: "KEY_INVALID"},
 		"AnyUnknown":    {send: create(&shop.CreateRequest{Note: &anypb.Any{TypeUrl: "type.googleapis.com/shop.v2.Line"}}, "k"), code: code.Code_INVALID_ARGUMENT, reason: "ARGUMENTS_INVALID"},
-		"Unidentified":  {opts: scoped("", errors.New("canary")), send: create(lamp(), "k"), code: code.Code_PERMISSION_DENIED, reason: "UNIDENTIFIED", told: true},
-		"ScopeEmpty":    {opts: scoped("", nil), send: create(lamp(), "k"), code: code.Code_PERMISSION_DENIED, reason: "UNIDENTIFIED", told: true},
+		"Unidentified":  {opts: scoped("", errors.New("canary")), send: create(lamp(), "k"), code: code.Code_UNAUTHENTICATED, reason: "UNIDENTIFIED", told: true},
+		"ScopeEmpty":    {opts: scoped("", nil), send: create(lamp(), "k"), code: code.Code_UNAUTHENTICATED, reason: "UNIDENTIFIED", told: true},
 		"ScopeOfItsOwn": {opts: scoped("", door.Error(&status.Status{Code: int32(code.Code_UNAUTHENTICATED), Message: "log in"})), send: create(lamp(), "k"), code: code.Code_UNAUTHENTICATED},
 		"Expired": {send: func(t *testing.T, s *server) Answer {
 			create(lamp(), "k")(t, s)
@@ -94,6 +94,13 @@ func (door Door) codes(t *testing.T) {
 			first, answer := s.order(t, lamp(), "k")
 			require.Nil(t, answer.Status)
 			require.NotEmpty(t, first.GetId())
+			return create(lamp(), "k")(t, s)
+		}, code: code.Code_FAILED_PRECONDITION, reason: "EXPIRED"},
+		"OneNotKept": {opts: rpc.Options{RetentionOf: map[string]dedup.Retention{Create: {Result: -1}}}, send: func(t *testing.T, s *server) Answer {
+			for range 2 {
+				require.Nil(t, s.send(t.Context(), Pay, &shop.PayRequest{}, new(shop.Receipt), "k").Status, "another method keeps its response")
+			}
+			create(lamp(), "k")(t, s)
 			return create(lamp(), "k")(t, s)
 		}, code: code.Code_FAILED_PRECONDITION, reason: "EXPIRED"},
 		"Blocked": {change: failing(func(ctx context.Context, tx pgx.Tx) error {
@@ -117,9 +124,12 @@ func (door Door) codes(t *testing.T) {
 			require.NoError(t, err)
 			return create(lamp(), "k")(t, s)
 		}, code: code.Code_INTERNAL, reason: "FAILED", told: true},
-		"InFlight": {opts: rpc.Options{MaxWait: -1, RetryAfter: 7 * time.Second}, change: func(s *server, service *Service) {
+		"InFlight": {opts: rpc.Options{MaxWait: -1, RetryAfter: 20 * time.Millisecond}, change: func(s *server, service *Service) {
 			service.Create = func(ctx context.Context, in *shop.CreateRequest) (*shop.Order, error) {
 				if _, twin := s.order(t, in, "k"); twin.Status != nil {
+					if twin.Wait == "" {
+						return nil, errors.New("the client's library is not told to wait")
+					}
 					return nil, door.Error(twin.Status)
 				}
 				return &shop.Order{}, nil
@@ -146,7 +156,7 @@ func (door Door) codes(t *testing.T) {
 			if c.reason != "" {
 				info, retry := details(t, answer.Status)
 				require.Equal(t, c.reason, info.GetReason())
-				require.Equal(t, c.later, retry.GetRetryDelay().AsDuration() == 7*time.Second)
+				require.Equal(t, c.later, retry.GetRetryDelay().AsDuration() == 20*time.Millisecond)
 				require.NotEmpty(t, answer.Status.GetMessage())
 			}
 			require.NotContains(t, answer.Status.GetMessage(), "canary")

@@ -34,6 +34,8 @@ type Door struct {
 	Tx func(ctx context.Context) (pgx.Tx, bool)
 	// Error returns an error of the package's library.
 	Error func(s *status.Status) error
+	// Mark sets the header "run" of the response in a handler.
+	Mark func(ctx context.Context, run string)
 	// Unknown reports that messages travel with their unknown fields, as they do but in JSON.
 	Unknown bool
 }
@@ -71,6 +73,11 @@ type Answer struct {
 	Status *status.Status
 	// Replayed reports that the answer was marked as an earlier request's.
 	Replayed bool
+	// Runs are the values of the header that Mark sets.
+	Runs []string
+	// Wait is how long the client's library is told to wait before it tries again, in the unit of
+	// its header: "" if it is not told.
+	Wait string
 }
 
 // server is a server with its database.

@@ -3,6 +3,7 @@ package rpctest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,6 +31,7 @@ func Run(t *testing.T, door Door) {
 		"HandlerError": door.handlerError,
 		"Refusal":      door.refusal,
 		"RunAgain":     door.runAgain,
+		"Headers":      door.headers,
 		"Panic":        door.panics,
 		"LostCommit":   door.lostCommit,
 		"Tool":         door.tool,
@@ -179,6 +181,36 @@ func (door Door) runAgain(t *testing.T) {
 	require.Equal(t, 3, runs)
 }
 
+// headers: those of a run that is rolled back, and those of a run before a status of the guard's
+// own, do not reach the client. A client of grpc-go retries no answer with a header.
+func (door Door) headers(t *testing.T) {
+	runs := 0
+	s := door.open(t, rpc.Options{}, func(s *server, service *Service) {
+		service.Create = func(ctx context.Context, in *shop.CreateRequest) (*shop.Order, error) {
+			runs++
+			door.Mark(ctx, fmt.Sprint(runs))
+			if runs == 1 {
+				return nil, s.raise(ctx, "40001")
+			}
+			return s.create(ctx, in)
+		}
+		service.Pay = func(ctx context.Context, _ *shop.PayRequest) (*shop.Receipt, error) {
+			door.Mark(ctx, "ends itself")
+			tx, _ := door.Tx(ctx)
+			return nil, tx.Commit(ctx)
+		}
+	})
+	_, answer := s.order(t, lamp(), "k1")
+	require.Nil(t, answer.Status)
+	require.Equal(t, []string{"2"}, answer.Runs)
+	_, answer = s.order(t, lamp(), "k1")
+	require.True(t, answer.Replayed)
+	require.Empty(t, answer.Runs)
+	answer = s.send(t.Context(), Pay, &shop.PayRequest{}, new(shop.Receipt), "k2")
+	require.Equal(t, int32(code.Code_INTERNAL), answer.Status.GetCode())
+	require.Empty(t, answer.Runs)
+}
+
 // panics: a panic rolls back, and the method can be called again.
 func (door Door) panics(t *testing.T) {
 	runs := 0
@@ -224,6 +256,8 @@ func (door Door) refusedOptions(t *testing.T) {
 		"NoRegistry":   {"Tools", rpc.Options{Scope: scope, ToolOf: map[string]string{Create: "create_order"}}},
 		"NoTool":       {"ToolOf", rpc.Options{Scope: scope, Tools: tools, ToolOf: map[string]string{Create: "create_order"}}},
 		"ToolOfARead":  {"ToolOf", rpc.Options{Scope: scope, Tools: tools, ToolOf: map[string]string{Get: "create_order"}}},
+		"NotNamed":     {"RetentionOf", rpc.Options{Scope: scope, Methods: []string{Create}, RetentionOf: map[string]dedup.Retention{Pay: {}}}},
+		"NoRetention":  {"RetentionOf", rpc.Options{Scope: scope, Methods: []string{Create}, RetentionOf: map[string]dedup.Retention{Create: {Result: -1, Tombstone: -1}}}},
 		"OtherDeduper": {"Tools", rpc.Options{Scope: scope, Tools: elsewhere, Methods: []string{Create}}},
 	} {
 		var invalid *dedup.InvalidError

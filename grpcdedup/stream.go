@@ -1,0 +1,47 @@
+package grpcdedup
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+)
+
+// stream is a [grpc.ServerTransportStream] that keeps the headers and trailers of one run of a
+// handler until its answer is certain. A run that is rolled back may not leave its own behind. Nor
+// may headers go with a status of the guard: a client of grpc-go does not retry after a header.
+type stream struct {
+	method string
+
+	mu              sync.Mutex // a handler may set them on any goroutine
+	header, trailer metadata.MD
+}
+
+func (s *stream) Method() string { return s.method }
+
+func (s *stream) SetHeader(md metadata.MD) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.header = metadata.Join(s.header, md)
+	return nil
+}
+
+// SendHeader keeps the header too, because it cannot be taken back.
+func (s *stream) SendHeader(md metadata.MD) error { return s.SetHeader(md) }
+
+func (s *stream) SetTrailer(md metadata.MD) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trailer = metadata.Join(s.trailer, md)
+	return nil
+}
+
+// sendTo sends the metadata with the answer of the request that ctx belongs to. It fails only
+// outside of a server.
+func (s *stream) sendTo(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = grpc.SetHeader(ctx, s.header)
+	_ = grpc.SetTrailer(ctx, s.trailer)
+}
