@@ -69,7 +69,7 @@ chaos: ## Try to break the promise: the long form of every campaign
 model: ## Check the protocol of package external with spin: every order of its steps
 	$(GO) test -count 1 -v -timeout 60m ./external/model
 
-GOTEST = DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" DEDUP_PROMTOOL="$${DEDUP_PROMTOOL:-$(PROMTOOL)}" $(GO) run ./internal/pgserver/share $(GO) run $(GOTESTSUM) --format pkgname -- $(LINK) $(RACE) -parallel 8 -timeout 25m
+GOTEST = DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" DEDUP_PROMTOOL="$${DEDUP_PROMTOOL:-$(PROMTOOL)}" $(GO) run ./internal/pgserver/share $(GO) run $(GOTESTSUM) --format pkgname -- $(LINK) $(RACE) -parallel 8 -timeout 60m
 
 .PHONY: test
 test: pgbouncer promtool ## Run the tests of the library and its doors on a real Postgres

@@ -10,7 +10,7 @@ import (
 
 // Errors for Options.OnError. The client gets 500.
 var (
-	errToolUnnamed = &dedup.InvalidError{What: "option", Field: "Tool", Reason: "names no tool for this route: give a name to Wrap, set Options.Tool, or stand behind the router, where r.Pattern is known"}
+	errToolUnnamed = &dedup.InvalidError{What: "option", Field: "Tool", Reason: "names no tool for this route: give a name to Wrap, set Options.Tool, or route by a pattern of net/http with a method, such as POST /orders, inside of which the middleware stands"}
 	errBodyRead    = &dedup.InvalidError{What: "call", Field: "Body", Reason: "was read before the middleware: put layers that parse forms or bodies behind it, or give the request its body back; a layer that changes its length sets ContentLength to -1"}
 )
 

@@ -48,6 +48,10 @@ func TestToolNames(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.do(t, http.MethodPost, "/orders/1/cancel", "k1", "").status)
 	require.Equal(t, "POST /orders/{id}/cancel", tool())
 
+	s.handle("/refunds", "", func(http.ResponseWriter, *http.Request) { panic("not run") })
+	require.Equal(t, http.StatusInternalServerError, s.do(t, http.MethodPost, "/refunds", "k1", "").status, "chi's patterns have no method, and its releases differ")
+	require.ErrorContains(t, errors.Join(s.told()...), "names no tool for this route")
+
 	byHeader, err := httpdedup.New(s.d, httpdedup.Options{Scope: tenant, Tool: func(r *http.Request) string { return r.Header.Get("X-Tool") }})
 	require.NoError(t, err)
 	s.mux.Handle("POST /orders", byHeader.Wrap("", http.HandlerFunc(order)))

@@ -33,11 +33,13 @@ type Options struct {
 	// Tool names the tool that a request calls, if [Middleware.Wrap] got no name. A name must be
 	// stable: if it changes, earlier calls are no longer found. So do not use the path, whose ids
 	// would make many tools. An empty name is answered with 500. The request that Tool gets has no
-	// body. Default: the pattern that matched, r.Pattern, such as "POST /orders/{id}/cancel".
+	// body. Default: the pattern of net/http that matched, r.Pattern, such as "POST
+	// /orders/{id}/cancel". A pattern without a method names no tool, because two methods would be
+	// one tool, and other routers change theirs: chi v5.2 sets the innermost router's part, v5.5
+	// the whole.
 	//
-	// chi sets r.Pattern to the part that its innermost router matched.
-	// chi.RouteContext(r.Context()).RoutePattern() has the whole pattern, behind r.With or in
-	// r.Group.
+	// With chi give Wrap a name, or return the method and chi's RouteContext(ctx).RoutePattern(),
+	// behind r.With or in r.Group. In r.Route with r.Use that is the subtree.
 	Tool func(r *http.Request) string
 
 	// AnyHost leaves the host out of the comparison. Set it if the service has several names and a
@@ -111,7 +113,7 @@ func (o Options) resolve() (Options, error) {
 		return Options{}, &dedup.InvalidError{What: "option", Field: option, Reason: fmt.Sprintf(reason, args...)}
 	}
 	if o.Tool == nil {
-		o.Tool = func(r *http.Request) string { return r.Pattern }
+		o.Tool = patternOf
 	}
 	o.MaxBody = cmp.Or(o.MaxBody, 1<<20)
 	o.ReplayedHeader = http.CanonicalHeaderKey(cmp.Or(o.ReplayedHeader, "Idempotency-Replayed"))
@@ -180,4 +182,12 @@ func storableHeader(name string) bool {
 
 func validHeaderName(name string) bool {
 	return strings.Trim(name, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
+}
+
+// patternOf returns the pattern by which a ServeMux matched r, if it has a method.
+func patternOf(r *http.Request) string {
+	if !strings.Contains(r.Pattern, " ") {
+		return ""
+	}
+	return r.Pattern
 }
