@@ -8,6 +8,8 @@ LIBRARY := . ./connectdedup ./gormdedup ./grpcdedup ./internal/rpc ./mcpdedup ./
 OTHERS := ./proof ./cmd/dedup ./dedupvet ./examples
 MODULES := $(LIBRARY) $(OTHERS)
 PACKAGES := $(MODULES:%=%/...)
+# A module for each framework for agents, outside of go.work: no one set of versions builds them all.
+AGENTS := $(patsubst %/go.mod,./%,$(wildcard examples/agents/*/go.mod))
 # Packages of the root module for tests, operators and documents. `make test-all` tests them.
 WORKSHOP := ./dedupweb ./docs ./external/model ./internal/agentkill ./internal/citusdb ./internal/exit ./internal/inspect ./internal/npm ./internal/pgbouncer ./internal/pgserver ./internal/pgtest ./internal/process ./internal/promtool ./internal/recording ./internal/scratchdb
 # Packages of the library that start no goroutine. The race detector makes their tests ten times
@@ -21,6 +23,8 @@ FUZZTIME ?= 30s
 CHAOSFLAGS ?=
 # More flags for `make bench`, such as --json FILE.
 BENCHFLAGS ?=
+# The tests of `make agents`. -run ^TestLong kills each agent 1,000 times.
+AGENTSFLAGS ?= -skip ^TestLong
 # These run without the race detector, which would take most of their time and find nothing: dedupvet
 # starts no goroutine, and the long tests of tool are its short ones with more inputs.
 SEQUENTIAL := ./dedupvet/...
@@ -93,6 +97,11 @@ test-versions: pgbouncer ## Run all tests of the contract on PostgreSQL 13 to 18
 	set -e; for programs in $$(scripts/postgres-versions .cache/postgres); do \
 		$(subst pgserver/share,pgserver/share -programs "$$programs",$(GOTEST)) ./internal/contract; done
 
+.PHONY: agents
+agents: ## Lint the agents of examples/agents, and kill each at every step
+	@set -e; for m in $(AGENTS); do (cd $$m && GOWORK=off $(GO) run $(GOLANGCI) run --allow-parallel-runners ./...); done
+	@$(GO) run ./internal/pgserver/share sh -ec "for m in $(AGENTS); do GOWORK=off $(GO) -C \$$m test $(LINK) -v -timeout 60m $(AGENTSFLAGS) ./...; done"
+
 .PHONY: test-citus
 test-citus: ## Run the tests of Citus on the cluster whose nodes DEDUP_CITUS_URLS names
 	@test -n "$$DEDUP_CITUS_URLS" || { echo "DEDUP_CITUS_URLS names no Citus cluster; docs/sharded.md describes the cluster"; exit 1; }
@@ -135,11 +144,11 @@ lint: ## Check formatting, vet, the house rules and the modules' files
 	$(GO) vet $(PACKAGES)
 	@mkdir -p .cache && cp go.work.sum .cache/go.work.sum && $(GO) doc . >/dev/null && cmp go.work.sum .cache/go.work.sum || { echo "go doc changed go.work.sum: commit the change"; exit 1; }
 	$(GO) run $(GOLANGCI) run --allow-parallel-runners $(PACKAGES)
-	@GO="$(GO)" scripts/tidy -diff $(MODULES)
+	@GO="$(GO)" scripts/tidy -diff $(MODULES) $(AGENTS)
 
 .PHONY: tidy
 tidy: ## Tidy the go.mod and go.sum of every module
-	@GO="$(GO)" scripts/tidy $(MODULES)
+	@GO="$(GO)" scripts/tidy $(MODULES) $(AGENTS)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME (30s)

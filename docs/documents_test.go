@@ -365,7 +365,7 @@ func TestReadmeLinks(t *testing.T) {
 		}
 		return anchors
 	}
-	others := []string{"SECURITY.md", "mcpdedup/README.md", "riverdedup/README.md", "gormdedup/README.md", "dedupvet/README.md", "examples/helpdesk/README.md", "httpdedup/problems.md"}
+	others := []string{"SECURITY.md", "mcpdedup/README.md", "riverdedup/README.md", "gormdedup/README.md", "dedupvet/README.md", "examples/agents/README.md", "examples/helpdesk/README.md", "httpdedup/problems.md"}
 	for _, file := range append(documents(t), others...) {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)

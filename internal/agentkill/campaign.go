@@ -42,7 +42,7 @@ func Test(t *testing.T, agent string, schema ...string) {
 // TestLong kills runs at steps drawn at random, most of them several times, until there were 1,000
 // kills.
 func TestLong(t *testing.T, agent string, schema ...string) {
-	t.Parallel()
+	t.Helper()
 	c := newCampaign(t, agent, schema)
 	steps := c.undisturbed(t)
 	seed := rand.Uint64()

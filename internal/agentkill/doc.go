@@ -4,9 +4,15 @@
 //
 //	func TestMain(m *testing.M) { agentkill.Main(m, agentkill.Agent{Name: "loop", Run: run}) }
 //
-//	func TestKills(t *testing.T) { agentkill.Test(t, "loop") }
+//	func TestKills(t *testing.T) {
+//		t.Parallel()
+//		agentkill.Test(t, "loop")
+//	}
 //
-//	func TestLongKills(t *testing.T) { agentkill.TestLong(t, "loop") }
+//	func TestLongKills(t *testing.T) {
+//		t.Parallel()
+//		agentkill.TestLong(t, "loop")
+//	}
 //
 // A run is a request of a user. Its model makes two messages of three calls of the tool
 // open_ticket, and then answers with a text. Each start of a run is a new process. The process
