@@ -99,6 +99,7 @@ test-versions: pgbouncer ## Run all tests of the contract on PostgreSQL 13 to 18
 
 .PHONY: agents
 agents: ## Lint the agents of examples/agents, and kill each at every step
+	@GO="$(GO)" scripts/tidy -diff $(AGENTS)
 	@set -e; for m in $(AGENTS); do (cd $$m && GOWORK=off $(GO) run $(GOLANGCI) run --allow-parallel-runners ./...); done
 	@$(GO) run ./internal/pgserver/share sh -ec "for m in $(AGENTS); do GOWORK=off $(GO) -C \$$m test $(LINK) -v -timeout 60m $(AGENTSFLAGS) ./...; done"
 
@@ -144,7 +145,7 @@ lint: ## Check formatting, vet, the house rules and the modules' files
 	$(GO) vet $(PACKAGES)
 	@mkdir -p .cache && cp go.work.sum .cache/go.work.sum && $(GO) doc . >/dev/null && cmp go.work.sum .cache/go.work.sum || { echo "go doc changed go.work.sum: commit the change"; exit 1; }
 	$(GO) run $(GOLANGCI) run --allow-parallel-runners $(PACKAGES)
-	@GO="$(GO)" scripts/tidy -diff $(MODULES) $(AGENTS)
+	@GO="$(GO)" scripts/tidy -diff $(MODULES)
 
 .PHONY: tidy
 tidy: ## Tidy the go.mod and go.sum of every module
