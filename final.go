@@ -13,8 +13,10 @@ import (
 
 // Final marks an effect's error as the call's answer: the effect is rolled back, the refusal is
 // recorded, and every caller of the identity gets it as an equal *[RefusedError]. Use it for
-// answers that a retry must not change, such as "card declined". Other errors are not recorded,
-// unless Call.StoreErrors is set, and the next call runs the effect again.
+// answers that a retry must not change, such as "card declined". Do not use it for a refusal that
+// the caller can correct or that time changes, such as "no such ticket": a later call with the key
+// gets it too. Other errors are not recorded, unless Call.StoreErrors is set, and the next call
+// runs the effect again.
 //
 // The record keeps err's message, the code if err or an error that it wraps has a method `Code()
 // string`, and the details if one of them implements [json.Marshaler]. U+FFFD replaces bytes of

@@ -9,7 +9,10 @@
 //	path, handler := shopv1connect.NewOrdersHandler(&orders{}, connect.WithInterceptors(authenticate, guard))
 //
 //	func (s *orders) Create(ctx context.Context, in *connect.Request[shopv1.CreateRequest]) (*connect.Response[shopv1.Order], error) {
-//		tx, _ := connectdedup.Tx(ctx)
+//		tx, ok := connectdedup.Tx(ctx)
+//		if !ok {
+//			return nil, errors.New("Options.Methods does not name this method")
+//		}
 //		…write through tx, and return
 //	}
 //
@@ -36,14 +39,15 @@
 // [dedup.Final] around an error makes it the answer: its code, message and details are recorded. An
 // error that is no *connect.Error is recorded as failed_precondition.
 //
-// The door's own answers have a google.rpc.ErrorInfo, whose domain is io.github.tooldedup:
+// The door's own answers have a google.rpc.ErrorInfo, whose domain is io.github.tooldedup. Its
+// metadata has the method, and what the table names in lower case:
 //
 //	reason             code                 what happened; details
 //	KEY_REQUIRED       invalid_argument     neither field nor header has a key
 //	KEY_INVALID        invalid_argument     the key names no call, or field and header differ
 //	ARGUMENTS_INVALID  invalid_argument     the request has no JSON form, or the tool refuses it
 //	UNIDENTIFIED       unauthenticated      Options.Scope has an error that is no *connect.Error
-//	KEY_REUSED         failed_precondition  another request had the key; metadata: changed, first_at
+//	KEY_REUSED         failed_precondition  another request had the key; changed, first_at
 //	EXPIRED            failed_precondition  the call ran, and its response is not kept; first_at
 //	REFUSED            failed_precondition  a tool of the registry refused; code
 //	BLOCKED            failed_precondition  it may have taken effect: see [dedup.ErrBroken]

@@ -2,6 +2,7 @@ package deduptest_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/deduptest"
+	"github.com/tooldedup/dedup/tool"
 )
 
 type ticket struct {
@@ -111,21 +113,49 @@ func doLocked(ctx context.Context, try deduptest.Try) (any, error) {
 	return do(ctx, try)
 }
 
+// fromRegistry calls a tool of a registry. The key is an argument, and the tool needs a row.
+func fromRegistry(ctx context.Context, try deduptest.Try) (any, error) {
+	if _, err := try.Pool.Exec(ctx, `INSERT INTO seen (key) VALUES ($1) ON CONFLICT DO NOTHING`, try.Key); err != nil {
+		return nil, err
+	}
+	type in struct {
+		Seen  string `json:"seen" dedup:"key"`
+		Title string `json:"title"`
+	}
+	tools := tool.NewRegistry(try.Deduper, nil)
+	err := tools.Add(tool.Tool[in, ticket]{
+		Name: "open_ticket", Class: tool.Write,
+		Run: func(ctx context.Context, tx pgx.Tx, in in) (opened ticket, err error) {
+			err = tx.QueryRow(ctx, `INSERT INTO tickets (key, title) SELECT key, $2 FROM seen WHERE key = $1 RETURNING id, title`, in.Seen, in.Title).Scan(&opened.ID, &opened.Title)
+			return opened, err
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	args, err := json.Marshal(in{try.Key, titleOf(try)})
+	if err != nil {
+		return nil, err
+	}
+	answer, err := tools.Invoke(ctx, tool.Invocation{Scope: "acme", Tool: "open_ticket", Args: args})
+	return answer.JSON, err
+}
+
 func rightTools() []deduptest.Tool {
-	tool := func(name string, call func(context.Context, deduptest.Try) (any, error)) deduptest.Tool {
+	named := func(name string, call func(context.Context, deduptest.Try) (any, error)) deduptest.Tool {
 		return deduptest.Tool{Name: name, Call: call, Count: countTickets}
 	}
-	impatient := tool("in_flight_at_once", do)
+	impatient := named("in_flight_at_once", do)
 	impatient.Options = &dedup.Options{MaxWait: -1}
-	simple := tool("simple_protocol", do)
+	simple := named("simple_protocol", do)
 	simple.Configure = func(config *pgxpool.Config) {
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	}
-	notKept := tool("not_kept", do)
+	notKept := named("not_kept", do)
 	notKept.Options = &dedup.Options{Retention: dedup.Retention{Result: -1}}
 	return []deduptest.Tool{
-		tool("do", do), tool("do_tx", doTx), tool("do_statement", doStatement), tool("do_steps", doSteps),
-		tool("do_again", doAgain), tool("lock_per_key", doLocked), impatient, simple, notKept,
+		named("do", do), named("do_tx", doTx), named("do_statement", doStatement), named("do_steps", doSteps),
+		named("do_again", doAgain), named("lock_per_key", doLocked), named("from_registry", fromRegistry), impatient, simple, notKept,
 	}
 }
 

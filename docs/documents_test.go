@@ -108,6 +108,7 @@ func accountOf(*http.Request) (string, error)
 func authenticated(http.Handler) http.Handler
 func createTicket(http.ResponseWriter, *http.Request)
 func openTicket(ctx context.Context, d *dedup.Deduper, account, key, title string) (dedup.Result[Ticket], error)
+func addTools(tools *tool.Registry) error
 func sendCharge(ctx context.Context, key string, in ChargeIn) (Charge, error)
 
 func _(ctx context.Context) (err error) {

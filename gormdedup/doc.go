@@ -16,6 +16,7 @@
 //
 //	db, err := gorm.Open(postgres.New(postgres.Config{Conn: sqldedup.OpenDB(pool)}), &gorm.Config{})
 //
-// A gorm that was opened with a data source name works too. It has its own connections:
-// SetMaxOpenConns and the pool's MaxConns together must fit the server.
+// A gorm that was opened with a data source name works too. Effects still run on the Deduper's pool,
+// so both names must give the same database, role, search_path and TimeZone. gorm has its own
+// connections besides: SetMaxOpenConns and the pool's MaxConns together must fit the server.
 package gormdedup

@@ -8,7 +8,10 @@
 //	server := grpc.NewServer(grpc.ChainUnaryInterceptor(authenticate, guard.Unary))
 //
 //	func (s *orders) Create(ctx context.Context, in *shopv1.CreateRequest) (*shopv1.Order, error) {
-//		tx, _ := grpcdedup.Tx(ctx)
+//		tx, ok := grpcdedup.Tx(ctx)
+//		if !ok {
+//			return nil, status.Error(codes.Internal, "Options.Methods does not name this method")
+//		}
 //		…write through tx, and return
 //	}
 //
@@ -35,14 +38,15 @@
 // again. [dedup.Final] around an error makes it the answer: its status is recorded with its
 // details. An error without a status is recorded as FAILED_PRECONDITION.
 //
-// The door's own answers have a google.rpc.ErrorInfo, whose domain is io.github.tooldedup:
+// The door's own answers have a google.rpc.ErrorInfo, whose domain is io.github.tooldedup. Its
+// metadata has the method, and what the table names in lower case:
 //
 //	reason             code                 what happened; details
 //	KEY_REQUIRED       INVALID_ARGUMENT     neither field nor metadata has a key
 //	KEY_INVALID        INVALID_ARGUMENT     the key names no call, or field and metadata differ
 //	ARGUMENTS_INVALID  INVALID_ARGUMENT     the request has no JSON form, or the tool refuses it
 //	UNIDENTIFIED       UNAUTHENTICATED      Options.Scope has an error without a status
-//	KEY_REUSED         FAILED_PRECONDITION  another request had the key; metadata: changed, first_at
+//	KEY_REUSED         FAILED_PRECONDITION  another request had the key; changed, first_at
 //	EXPIRED            FAILED_PRECONDITION  the call ran, and its response is not kept; first_at
 //	REFUSED            FAILED_PRECONDITION  a tool of the registry refused; code
 //	BLOCKED            FAILED_PRECONDITION  it may have taken effect: see [dedup.ErrBroken]

@@ -42,9 +42,10 @@ type Options struct {
 	// behind r.With or in r.Group. In r.Route with r.Use that is the subtree.
 	Tool func(r *http.Request) string
 
-	// AnyHost leaves the host out of the comparison. Set it if the service has several names and a
-	// retry may use another one, or if a proxy replaces the names. If hosts are tenants, put the
-	// host into Scope. Default: false, which answers a repeat for another host with 422.
+	// AnyHost leaves the host out of the comparison of requests. Set it if the service has several
+	// names and a retry may use another one, or if a proxy replaces the names. If hosts are
+	// tenants, put the host into Scope. Default: false. A retry that names another host is then
+	// another request, and is answered with ReusedStatus.
 	AnyHost bool
 
 	// MaxBody is the maximum size of a request's body, in bytes. A larger one is answered with 413.

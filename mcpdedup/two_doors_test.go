@@ -2,6 +2,7 @@ package mcpdedup_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -56,7 +57,7 @@ func newHandler(pool *pgxpool.Pool, verify auth.TokenVerifier) (http.Handler, er
 	}
 	guard, err := httpdedup.New(d, httpdedup.Options{
 		Tools: tools,
-		Scope: func(r *http.Request) (string, error) { return auth.TokenInfoFromContext(r.Context()).UserID, nil },
+		Scope: tokenUser,
 	})
 	if err != nil {
 		return nil, err
@@ -66,6 +67,13 @@ func newHandler(pool *pgxpool.Pool, verify auth.TokenVerifier) (http.Handler, er
 	mux.Handle("POST /tickets", guard.Tool("create_ticket"))
 	mux.Handle("GET /operations/{tool}/{key}", guard.Operations())
 	return auth.RequireBearerToken(verify, nil)(mux), nil
+}
+
+func tokenUser(r *http.Request) (string, error) {
+	if info := auth.TokenInfoFromContext(r.Context()); info != nil {
+		return info.UserID, nil // an empty one is refused
+	}
+	return "", errors.New("the request is not authenticated")
 }
 
 // TestTwoDoors runs the handler of docs/guide.md: a call over HTTP and the same call over MCP are

@@ -1,9 +1,23 @@
-// Package riverdedup joins package external and River (https://riverqueue.com).
+// Package riverdedup makes jobs of River (https://riverqueue.com) take effect once.
 //
-// An outbox: [Enqueue] inserts a job for each operation that external.Handle.Accept writes, in the
-// same transaction. [Worker] advances the operation until it has an answer. A rollback undoes both.
-// If River runs a job again, because its worker was killed or River rescued it, the operation's
-// fence prevents a second effect.
+// [Do] runs a job's database writes, records them and completes the job, in one transaction:
+//
+//	func (w *AddPoints) Work(ctx context.Context, job *river.Job[AddPointsArgs]) error {
+//		return riverdedup.Do(ctx, w.d, job.Args.Customer, job, func(ctx context.Context, tx pgx.Tx) error {
+//			…
+//		})
+//	}
+//
+// Return what Do returns. After a nil error the job is completed: River does not retry work that
+// follows it in Work, even if that returns an error or panics. Insert a job for such work in the
+// effect, with River's InsertTx.
+//
+// # An outbox
+//
+// The package also joins package external and River. [Enqueue] inserts a job for each operation
+// that external.Handle.Accept writes, in the same transaction. [Worker] advances the operation
+// until it has an answer. A rollback undoes both. If River runs a job again, because its worker was
+// killed or River rescued it, the operation's fence prevents a second effect.
 //
 //	worker := &riverdedup.Worker{}
 //	workers := river.NewWorkers()
@@ -16,9 +30,6 @@
 // Run external.Tools.Recover too. It continues operations without a job, such as interrupted calls
 // of Do, and parked operations that are looked up or resolved. When the process ends, stop the
 // client first and then close the Tools.
-//
-// A job that takes effect once: [Do] runs the database writes of any River job and completes the
-// job, in one transaction.
 //
 // River's migrations and those of this library can run in any order.
 package riverdedup

@@ -61,7 +61,7 @@
 //
 //	error                  returned by     meaning
 //	*RegistrationError     Add             tools that cannot be registered, and every reason
-//	*ArgumentError         Invoke          the arguments do not fit, and which
+//	*ArgumentError         Invoke          the arguments do not fit, and which; Run may return it too
 //	*dedup.InvalidError    Invoke, Status  the tool is unknown (Field is "Tool"), or a ReadOnly one tried to write
 //	*external.ParkedError  Invoke          an ExternalTool's call possibly took effect, and an operator must find out
 //

@@ -46,7 +46,8 @@ func readOnlyError(tool, message string) error {
 }
 
 // ArgumentError is returned by Registry.Invoke if a call's arguments do not fit the tool's. The
-// tool did not run.
+// tool did not run. A tool's Run may return one too, for arguments that only the database can
+// check: it rolls back, [Reply] shows it to the model, and the next call runs.
 type ArgumentError struct {
 	Tool string
 	// Field is the path of the argument, with dots and indexes, such as "lines[2].sku". It is empty

@@ -13,7 +13,8 @@ import (
 // Any other error is returned: a lost reply to COMMIT, a twin in flight, an outage, a tool's own
 // error that is not [dedup.Final], and misuse by the program. Do not show it to the model: a model
 // that sees it plans again with a new id, and the first call may take effect later. End the run
-// instead and resume it, which makes the same call again.
+// instead and resume it, which makes the same call again. So a tool whose refusal the model should
+// see returns [dedup.Final], or an [ArgumentError] if the refusal is not to be kept.
 func Reply(a Answer, err error) (text string, isError bool, _ error) {
 	if err == nil {
 		return string(a.JSON), false, nil

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
@@ -96,6 +97,56 @@ func TestAnswersTable(t *testing.T) {
 	text, _, err = tool.Reply(tool.Answer{}, &dedup.RefusedError{Message: "ERROR: canary (SQLSTATE 23505)"})
 	require.NoError(t, err)
 	require.NotContains(t, text, "canary")
+}
+
+// TestWhichErrorRefuses compares the errors with which a tool refuses a call: AGENTS.md says which
+// to return. The ticket exists from the second call on.
+func TestWhichErrorRefuses(t *testing.T) {
+	t.Parallel()
+	type in struct {
+		Ticket string `json:"ticket" dedup:"key"`
+	}
+	for name, c := range map[string]struct {
+		refuse func(error) error
+		shown  string // to the model
+		state  dedup.State
+		closed bool // by the second call
+	}{
+		"Final": {dedup.Final, "no such ticket", dedup.StateRefused, false},
+		"ArgumentError": {
+			func(error) error { return &tool.ArgumentError{Field: "ticket", Reason: "names no ticket"} },
+			"The argument ticket names no ticket. Nothing was done. Correct the arguments and call again.", dedup.StateNotFound, true,
+		},
+		"Plain": {func(err error) error { return err }, "", dedup.StateNotFound, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, nil, nil)
+			require.NoError(t, b.tools.Add(tool.Tool[in, string]{
+				Name: "close", Class: tool.Write,
+				Run: func(ctx context.Context, tx pgx.Tx, in in) (string, error) {
+					tag, err := tx.Exec(ctx, `DELETE FROM tickets WHERE title = $1`, in.Ticket)
+					if err == nil && tag.RowsAffected() == 0 {
+						err = c.refuse(errors.New("no such ticket"))
+					}
+					return "closed", err
+				},
+			}))
+			inv := tool.Invocation{Scope: "acme", Tool: "close", Args: []byte(`{"ticket":"a"}`)}
+			text, isError, err := tool.Reply(b.tools.Invoke(t.Context(), inv))
+			require.Equal(t, c.shown, text)
+			require.Equal(t, c.shown != "", isError)
+			require.Equal(t, c.shown == "", err != nil, "the run ends")
+			status, err := b.d.Lookup(t.Context(), "acme", "close", "a")
+			require.NoError(t, err)
+			require.Equal(t, c.state, status.State)
+
+			b.exec(t, `INSERT INTO tickets (title) VALUES ('a')`)
+			_, err = b.tools.Invoke(t.Context(), inv)
+			require.Equal(t, c.closed, err == nil)
+			require.Equal(t, c.closed, b.count(t, "tickets") == 0)
+		})
+	}
 }
 
 type own struct{ answer bool }

@@ -13,8 +13,10 @@
 //	}
 //
 // [Next] records each message of the model. A resumed run gets the recorded messages with the same
-// ids, so its calls have the same keys: each takes effect once and returns its recorded answer. The
-// history may be compacted, because the run counts the turns.
+// ids, so its calls have the same keys: each takes effect once and returns its recorded answer. A
+// [tool.ReadOnly] call has no record and runs again: its answer may differ from the one that the
+// model saw before the recorded message. A read of class [tool.Idempotent] is recorded. The history
+// may be compacted, because the run counts the turns.
 //
 // The session names the conversation and the user's message in it. The user's next message is a new
 // session. An agent that a tool starts needs its own session, made from its parent's call, such as
