@@ -113,7 +113,7 @@ func served(t *testing.T, server *exec.Cmd, address, script string) string {
 			_ = conn.Close()
 		}
 		return err == nil
-	}, time.Minute, 10*time.Millisecond)
+	}, 10*time.Minute, 10*time.Millisecond)
 	out, err := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script).Output()
 	require.NoError(t, err, string(out))
 	return string(out)

@@ -311,5 +311,5 @@ func TestIncidentParkedPayment(t *testing.T) {
 	require.Empty(t, i.operator(0, "attention"))
 	require.Empty(t, i.operator(0, "parked"))
 	require.Equal(t, "kim INC-2: in the dashboard", i.operator(0, "audit")[0].Actor+" "+i.operator(0, "audit")[0].Reason)
-	require.WithinDuration(t, time.Now(), result.CreatedAt, time.Minute)
+	require.WithinDuration(t, time.Now(), result.CreatedAt, time.Hour)
 }

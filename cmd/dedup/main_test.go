@@ -106,7 +106,7 @@ func TestCtrlC(t *testing.T) {
 		var waiting bool
 		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'tool_dedup_version'::regclass)`).Scan(&waiting)
 		return err == nil && waiting
-	}, 20*time.Second, 10*time.Millisecond)
+	}, 10*time.Minute, 10*time.Millisecond)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	require.Error(t, cmd.Wait())
 	require.Equal(t, 130, cmd.ProcessState.ExitCode(), "%s%s", out, errOut)

@@ -268,6 +268,6 @@ func serverLog(t *testing.T, ctx context.Context, pool *pgxpool.Pool, server *pg
 		text, err := os.ReadFile(filepath.Join(server.DataDir(), "log", "postgresql.log"))
 		written = string(text)
 		return err == nil && strings.Contains(written, last)
-	}, time.Minute, 5*time.Millisecond)
+	}, 10*time.Minute, 5*time.Millisecond)
 	return written
 }

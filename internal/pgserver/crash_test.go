@@ -27,7 +27,7 @@ func TestFolderDiesWithItsProcess(t *testing.T) {
 		require.Eventually(t, func() bool {
 			found, err := filepath.Glob(filepath.Join(dir, pattern))
 			return err == nil && (len(found) > 0) == there
-		}, time.Minute, time.Millisecond)
+		}, 10*time.Minute, time.Millisecond)
 	}
 	await("*/data/postmaster.pid", true)
 	require.NoError(t, cmd.Process.Kill())
@@ -50,7 +50,7 @@ func TestKillAndRestart(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		return query(t, watcher, "SELECT count(*)::text FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'DO %'") == "1"
-	}, time.Minute, time.Millisecond)
+	}, 10*time.Minute, time.Millisecond)
 
 	require.NoError(t, server.Kill())
 	require.Error(t, <-busy)
@@ -99,7 +99,7 @@ func TestServerDiesWithItsProcess(t *testing.T) {
 	require.Eventually(t, func() bool {
 		left, err := filepath.Glob(filepath.Dir(h.DataDir))
 		return err == nil && left == nil
-	}, time.Minute, 10*time.Millisecond, "the watchdog removes the data")
+	}, 10*time.Minute, 10*time.Millisecond, "the watchdog removes the data")
 }
 
 func TestStandbyFollowsAndTakesOver(t *testing.T) {
@@ -120,7 +120,7 @@ func TestStandbyFollowsAndTakesOver(t *testing.T) {
 	written := query(t, writer, "SELECT pg_current_wal_insert_lsn()::text")
 	require.Eventually(t, func() bool {
 		return query(t, reader, "SELECT (pg_last_wal_replay_lsn() >= '"+written+"')::text") == "true"
-	}, 30*time.Second, 10*time.Millisecond)
+	}, 10*time.Minute, 10*time.Millisecond)
 	require.Equal(t, "kept", query(t, reader, "SELECT text FROM notes"))
 
 	require.NoError(t, primary.Kill())

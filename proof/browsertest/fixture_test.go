@@ -54,7 +54,7 @@ func newConsole(t *testing.T) *console {
 	c := &console{}
 	c.pool = pgtest.New(t).Pool(t)
 	var err error
-	c.d, err = dedup.New(c.pool, &dedup.Options{IdleTimeout: 10 * time.Minute})
+	c.d, err = dedup.New(c.pool, &dedup.Options{IdleTimeout: time.Hour})
 	require.NoError(t, err)
 	c.tools, err = external.New(c.d, nil)
 	require.NoError(t, err)

@@ -30,7 +30,7 @@ func TestCitusCluster(t *testing.T) {
 		return found
 	}
 	exec(t, db.URL, "SELECT citus_version()") // which starts the maintenance daemon on every node that is asked
-	require.Eventually(t, func() bool { return len(ofCitus()) == 0 }, time.Minute, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return len(ofCitus()) == 0 }, 10*time.Minute, 100*time.Millisecond)
 
 	exec(t, db.URL, "CREATE TABLE notes (text text)")
 	require.Contains(t, ofCitus()[migrations.ProblemPlainTables].What, "public.notes")

@@ -99,7 +99,7 @@ func await(t *testing.T, url, query string) {
 	require.Eventually(t, func() bool {
 		var yes bool
 		return conn.QueryRow(t.Context(), query).Scan(&yes) == nil && yes
-	}, 30*time.Second, 10*time.Millisecond, query)
+	}, 10*time.Minute, 10*time.Millisecond, query)
 }
 
 // private starts a server of the test's own, on which nothing is wrong but what
