@@ -1,6 +1,7 @@
 package riverdedup
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,11 +32,17 @@ import (
 //
 // A job that took effect before is completed, also if its answer is not kept ([dedup.ErrExpired]).
 // A refusal ([dedup.Final]) is recorded and cancels the job. So does any other answer that no retry
-// changes ([dedup.IsAnswer]). While a twin runs, the job is snoozed. River retries every other
-// error.
+// changes ([dedup.IsAnswer]). River retries every other error.
+//
+// If River rescues a job that still runs, its next run waits for the first. If the first does not
+// end in time, the job is snoozed, which costs no attempt. The wait is bounded by
+// [dedup.Options].MaxWait, by default 10 seconds, and by half of the time that ctx has left. The job
+// is also snoozed if ctx ends after a wait and before the effect begins.
 func Do[A river.JobArgs](ctx context.Context, d *dedup.Deduper, scope string, job *river.Job[A], effect func(ctx context.Context, tx pgx.Tx) error) error {
-	call := dedup.Call{Scope: scope, Tool: job.Kind, Key: Key(job), Args: json.RawMessage(job.EncodedArgs)}
-	_, err := dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (struct{}, error) {
+	call := dedup.Call{Scope: scope, Tool: job.Kind, Key: Key(job), Args: json.RawMessage(job.EncodedArgs), MaxWait: maxWait(ctx, d)}
+	began := false
+	result, err := dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (struct{}, error) {
+		began = true
 		if err := effect(ctx, tx); err != nil {
 			return struct{}{}, err
 		}
@@ -47,11 +54,27 @@ func Do[A river.JobArgs](ctx context.Context, d *dedup.Deduper, scope string, jo
 		return nil // the earlier run left the job open, because River had rescued it
 	case dedup.IsAnswer(err):
 		return river.JobCancel(err)
-	case errors.Is(err, dedup.ErrInFlight):
+	case errors.Is(err, dedup.ErrInFlight), err != nil && ctx.Err() != nil && result.Waited > 0 && !began:
 		return river.JobSnooze(twinPause)
 	}
 	return err
 }
+
+// maxWait returns how long a run waits for a twin. It leaves half of the job's time for the effect,
+// which runs if the twin fails.
+func maxWait(ctx context.Context, d *dedup.Deduper) time.Duration {
+	wait := defaultMaxWait
+	if d != nil { // else dedup.Do refuses it
+		wait = cmp.Or(d.Options().MaxWait, wait)
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(deadline)/2)
+	}
+	return wait
+}
+
+// defaultMaxWait is shorter than River's default timeout of a job, which is a minute.
+const defaultMaxWait = 10 * time.Second
 
 // tookEffect reports whether err means that an earlier run of the job took effect, and that its
 // answer is not kept.

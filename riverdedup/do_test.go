@@ -3,6 +3,7 @@ package riverdedup_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -228,31 +229,97 @@ func TestDoAfterARescue(t *testing.T) {
 	}
 }
 
-// TestDoWhileATwinRuns gives up waiting for a twin. The job is snoozed.
+// canceler cancels a context when a call begins to wait for a twin.
+type canceler struct {
+	dedup.Tracer
+	cancel atomic.Pointer[context.CancelFunc]
+}
+
+func (c *canceler) TraceEvent(_ context.Context, event dedup.Event) {
+	cancel := c.cancel.Load()
+	if _, ok := event.(dedup.WaitStartData); ok && cancel != nil {
+		(*cancel)()
+	}
+}
+
+// TestDoWhileATwinRuns gives up waiting for a twin. The job is snoozed, although it has no attempt
+// left.
 func TestDoWhileATwinRuns(t *testing.T) {
 	t.Parallel()
+	stop := &canceler{Tracer: dedup.MultiTracer()}
+	for name, c := range map[string]struct {
+		opts dedup.Options
+		// limit returns the context of the run that waits.
+		limit func(ctx context.Context) (context.Context, context.CancelFunc)
+	}{
+		"MaxWait": {dedup.Options{MaxWait: -1}, context.WithCancel},
+		"Timeout": {dedup.Options{}, func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 3*time.Second)
+		}},
+		"TimeoutBeforeMaxWait": {dedup.Options{MaxWait: time.Hour}, func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 3*time.Second)
+		}},
+		"ContextEnds": {dedup.Options{Tracer: stop}, func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			stop.cancel.Store(&cancel)
+			return ctx, cancel
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := newDatabase(t)
+			d, err := dedup.New(pool, &c.opts)
+			require.NoError(t, err)
+			var runs atomic.Int32
+			running, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			finish := sync.OnceFunc(func() { close(release) })
+			p, events := workPoints(t, pool, func(ctx context.Context, job *river.Job[pointsArgs]) error {
+				if runs.Add(1) > 1 {
+					return riverdedup.Do(ctx, d, "acme", job, addPoints)
+				}
+				go func() {
+					ended <- riverdedup.Do(ctx, d, "acme", job, func(ctx context.Context, tx pgx.Tx) error {
+						close(running)
+						<-release
+						return addPoints(ctx, tx)
+					})
+				}()
+				<-running
+				limited, cancel := c.limit(ctx)
+				defer cancel()
+				return riverdedup.Do(limited, d, "acme", job, addPoints)
+			})
+			defer finish()
+			_, err = p.client.Insert(t.Context(), pointsArgs{Customer: "acme", Points: 5}, &river.InsertOpts{MaxAttempts: 1})
+			require.NoError(t, err)
+			require.Equal(t, river.EventKindJobSnoozed, events.next().Kind)
+			finish()
+			<-ended // its context has ended
+			events.until(river.EventKindJobCompleted)
+			require.Equal(t, 1, count(t, pool, `SELECT count(*) FROM points`))
+		})
+	}
+}
+
+// TestDoTimesOut counts an attempt if the effect itself outlasts the job's context, also without a
+// twin.
+func TestDoTimesOut(t *testing.T) {
+	t.Parallel()
 	pool := newDatabase(t)
-	d, err := dedup.New(pool, &dedup.Options{MaxWait: -1})
+	d, err := dedup.New(pool, nil)
 	require.NoError(t, err)
-	var runs atomic.Int32
-	running, release, ended := make(chan struct{}), make(chan struct{}), make(chan error)
 	p, events := workPoints(t, pool, func(ctx context.Context, job *river.Job[pointsArgs]) error {
-		if runs.Add(1) == 1 {
-			go func() {
-				ended <- riverdedup.Do(ctx, d, "acme", job, func(ctx context.Context, tx pgx.Tx) error {
-					close(running)
-					<-release
-					return addPoints(ctx, tx)
-				})
-			}()
-			<-running
+		if job.Attempt > 1 {
+			return riverdedup.Do(ctx, d, "acme", job, addPoints)
 		}
-		return riverdedup.Do(ctx, d, "acme", job, addPoints)
+		ctx, cancel := context.WithCancel(ctx)
+		return riverdedup.Do(ctx, d, "acme", job, func(ctx context.Context, _ pgx.Tx) error {
+			cancel()
+			return ctx.Err()
+		})
 	})
 	p.insertPoints(t, "acme")
-	require.Equal(t, river.EventKindJobSnoozed, events.next().Kind)
-	close(release)
-	<-ended // its context has ended
+	require.Equal(t, river.EventKindJobFailed, events.next().Kind)
 	events.until(river.EventKindJobCompleted)
 	require.Equal(t, 1, count(t, pool, `SELECT count(*) FROM points`))
 }
