@@ -20,9 +20,9 @@ Stop the scope's calls first: a call that ends later leaves its record. An effec
 database that is parked or open stops the command before it erases anything; see ` + "`dedup parked`" + `
 and ` + "`dedup resolve`" + `.
 
-Without --yes the command only counts, and exits with 1. With --yes it erases 1,000 rows at a time,
-for as long as that takes. An interrupted command may be run again. The audit gets an entry for each
-record, with the actor and the reason.`
+Without --yes the command only counts, and exits with 1. With --yes, which needs a --reason, it
+erases 1,000 rows at a time, for as long as that takes. An interrupted command may be run again. The
+audit gets an entry for each record, with the actor and the reason.`
 
 // erasing has the flags of `dedup erase`.
 type erasing struct {
@@ -36,16 +36,16 @@ type erasing struct {
 func Erase() *cobra.Command {
 	var e erasing
 	cmd := e.Command(&cobra.Command{
-		Use:   "erase --scope SCOPE [--tool TOOL] --reason TEXT --yes",
+		Use:   "erase --scope SCOPE [--tool TOOL] [--yes --reason TEXT]",
 		Short: "Erase the answers of a scope, whose calls still do not run again",
 		Long:  eraseLong,
-		Example: `  dedup erase --scope acme --reason 'contract ended, ticket 4711'
+		Example: `  dedup erase --scope acme
   dedup erase --scope acme --reason 'contract ended, ticket 4711' --yes`,
 		PreRunE: func(*cobra.Command, []string) error {
 			switch {
 			case e.Scope == "":
 				return exit.Usage("give a --scope")
-			case e.reason == "":
+			case e.yes && e.reason == "":
 				return exit.Usage("give a --reason")
 			}
 			return nil
@@ -64,6 +64,9 @@ func (e *erasing) run(cmd *cobra.Command, db *inspect.Database, _ []string) erro
 		if err != nil {
 			return cli.Explained(db, err)
 		}
+		if n == (inspect.Erasable{}) {
+			return fmt.Errorf("nothing was erased: %s", e.nothing())
+		}
 		return fmt.Errorf("nothing was erased: there are %d records, and %d effects outside the database, of which %d must be resolved first; erase with --yes",
 			n.Records, n.Effects, n.Unresolved)
 	}
@@ -76,6 +79,12 @@ func (e *erasing) run(cmd *cobra.Command, db *inspect.Database, _ []string) erro
 	case err != nil:
 		return err
 	}
+	if done == (dedup.EraseResult{}) {
+		cmd.PrintErrf("Nothing was erased: %s.\n", e.nothing())
+		if !e.JSON {
+			return nil
+		}
+	}
 	if done.Unaudited > 0 {
 		cmd.PrintErrf("The audit has no entry of %d records: there is no table tool_dedup_audit; `dedup migrate up` makes it.\n", done.Unaudited)
 	}
@@ -84,6 +93,15 @@ func (e *erasing) run(cmd *cobra.Command, db *inspect.Database, _ []string) erro
 		"records", fmt.Sprint(done.Records),
 		"effects", fmt.Sprint(done.Effects),
 	})
+}
+
+// nothing explains that Erase finds neither a record nor an effect. The scope may be mistyped.
+func (e *erasing) nothing() string {
+	what := fmt.Sprintf("scope %q", e.Scope)
+	if e.Tool != "" {
+		what = fmt.Sprintf("tool %q of ", e.Tool) + what
+	}
+	return what + " has no records, or they were erased before; check the name"
 }
 
 // erased is the output of --json. Its fields are stable: later versions only add fields.

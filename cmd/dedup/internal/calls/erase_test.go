@@ -63,7 +63,7 @@ func TestTenantLeaves(t *testing.T) {
 		require.Contains(t, got.errOut, why)
 		require.Equal(t, lines, exported(t, b.bundle, "--scope", "acme"))
 	}
-	refused("there are 2 records, and 1 effects outside the database, of which 1 must be resolved first; erase with --yes", erase...)
+	refused("there are 2 records, and 1 effects outside the database, of which 1 must be resolved first; erase with --yes", "erase", "--scope", "acme", "--actor", "ada")
 	refused("1 parked, 0 open; resolve them first", append(erase, "--yes")...)
 
 	type counts struct{ Records, Effects, Unaudited int64 }
@@ -71,6 +71,18 @@ func TestTenantLeaves(t *testing.T) {
 	b.exec(t, `UPDATE tool_effect SET state = 'done', due_at = NULL`)
 	got := b.dedup(t, append(erase, "--yes")...)
 	require.Equal(t, outcome{exit.OK, "erased: late retries are refused\n  records       0\n  effects       1\n", ""}, got)
+
+	for what, args := range map[string][]string{
+		`scope "acme"`:                   {"--scope", "acme"}, // erased before
+		`scope "amce"`:                   {"--scope", "amce"},
+		`tool "refunds" of scope "zeta"`: {"--scope", "zeta", "--tool", "refunds"},
+	} {
+		args, nothing := append([]string{"erase"}, args...), "othing was erased: "+what+" has no records, or they were erased before; check the name"
+		require.Equal(t, outcome{exit.Failed, "", "dedup: n" + nothing + "\n"}, b.dedup(t, args...))
+		args = append(args, "--reason", "r", "--yes")
+		require.Equal(t, outcome{exit.OK, "", "N" + nothing + ".\n"}, b.dedup(t, args...))
+		require.Equal(t, []counts{{0, 0, 0}}, fine[counts](t, b.bundle, exit.OK, args...))
+	}
 
 	lines = exported(t, b.bundle, "--scope", "acme")
 	require.Len(t, lines, 3)

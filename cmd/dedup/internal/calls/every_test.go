@@ -136,7 +136,7 @@ func TestUnreadable(t *testing.T) {
 	}{
 		{[]string{"attention"}, "the sweep: "},
 		{[]string{"audit"}, migrate},
-		{[]string{"erase", "--scope", "acme", "--reason", "r"}, migrate},
+		{[]string{"erase", "--scope", "acme"}, migrate},
 		{[]string{"export", "--scope", "acme"}, migrate},
 		{[]string{"list"}, migrate},
 		{[]string{"list", "--scope", "acme", "--tool", "refund"}, migrate},
