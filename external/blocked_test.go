@@ -183,7 +183,8 @@ func TestFinishMeetsALock(t *testing.T) {
 		}()
 	}
 	locker.untilWaiting()
-	_, err = add(f, external.Tool[in, out]{Name: "other", Perform: answering("ch_2")}).Do(f.ctx, call("k"), in{1})
+	other := process(t, f.pool) // its longer lease lets it wait until the others have given up
+	_, err = add(other, external.Tool[in, out]{Name: "other", Perform: answering("ch_2")}).Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"happened", "refuse"}, []string{<-verdicts, <-verdicts})
 	require.NoError(t, locked.Rollback(f.ctx))
