@@ -2,7 +2,6 @@ package dedup
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -128,15 +127,6 @@ func TestValidateName(t *testing.T) {
 			requireInvalid(t, err, "Key", tc.reason)
 		})
 	}
-}
-
-func TestInvalidCallErrorHidesItsCause(t *testing.T) {
-	t.Parallel()
-
-	cause := errors.New("cannot encode card 4111")
-	err := error(&InvalidError{What: "call", Field: "Args", Reason: "cannot be encoded", Err: cause})
-	require.ErrorIs(t, err, cause)
-	require.NotContains(t, err.Error(), "4111")
 }
 
 //nolint:paralleltest // AllocsPerRun counts the whole process

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/internal/rpc"
 	"github.com/tooldedup/dedup/tool"
 )
@@ -113,7 +114,7 @@ func (g *Guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		case reply.Status != nil:
 			err := errorOf(reply.Status)
 			if wait := rpc.RetryAfter(reply.Status); wait > 0 {
-				err.Meta().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
+				err.Meta().Set("Retry-After", strconv.Itoa(door.Seconds(wait)))
 			}
 			if reply.Duplicate {
 				err.Meta().Set(rpc.ReplayedName, "true")

@@ -58,7 +58,7 @@ func (x *Tools) remembered(own dedup.Retention) time.Duration {
 }
 
 // backoff is the pause before the next act on a running operation. With the default lease it is
-// about half a second at first and at most five minutes.
+// half a second to a second at first, and at most five minutes.
 func (x *Tools) backoff(r *row) time.Duration {
 	return jitter(x.opts.Lease/30, 10*x.opts.Lease, r.tries)
 }
