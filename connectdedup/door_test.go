@@ -79,7 +79,8 @@ func newDoor(unknown bool, protocol connect.ClientOption) rpctest.Door {
 				info.ResponseHeader().Add("run", run)
 			}
 		},
-		Unknown: unknown,
+		KeyPlace: "header",
+		Unknown:  unknown,
 	}
 }
 

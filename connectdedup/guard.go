@@ -78,7 +78,7 @@ type Guard struct{ door *rpc.Door }
 // New returns a Guard that records responses with d. It sends nothing. The error is a
 // *dedup.InvalidError, whose Field is the option, or "d".
 func New(d *dedup.Deduper, opts Options) (*Guard, error) {
-	door, err := rpc.New(d, rpc.Options(opts))
+	door, err := rpc.New(d, rpc.Options(opts), "header")
 	if err != nil {
 		return nil, fmt.Errorf("connectdedup: %w", err)
 	}

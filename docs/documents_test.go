@@ -61,6 +61,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 	"github.com/tooldedup/dedup/tool/loop"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 type Ticket struct { ID int; Title string }

@@ -52,11 +52,12 @@ var door = rpctest.Door{
 		}
 		return newServer(s, guard.Unary), nil
 	},
-	Dial:    func(t testing.TB, addr string) rpctest.Client { return client(dial(t, addr)) },
-	Tx:      grpcdedup.Tx,
-	Error:   func(s *spb.Status) error { return status.FromProto(s).Err() },
-	Mark:    func(ctx context.Context, run string) { _ = grpc.SetHeader(ctx, metadata.Pairs("run", run)) },
-	Unknown: true,
+	Dial:     func(t testing.TB, addr string) rpctest.Client { return client(dial(t, addr)) },
+	Tx:       grpcdedup.Tx,
+	Error:    func(s *spb.Status) error { return status.FromProto(s).Err() },
+	Mark:     func(ctx context.Context, run string) { _ = grpc.SetHeader(ctx, metadata.Pairs("run", run)) },
+	KeyPlace: "metadata",
+	Unknown:  true,
 }
 
 // server is a *grpc.Server with the methods of *http.Server.

@@ -24,9 +24,9 @@ func (e *keyError) Error() string { return e.reason }
 const newKey = "make a key once for this action, such as a UUID, and send it again unchanged with every retry"
 
 // key returns the key of a request: its field request_id, or the metadata. If a request has both,
-// they must be equal.
-func (m *method) key(request protoreflect.Message, metadata []string) (string, error) {
-	sent, err := metadataKey(metadata)
+// they must be equal. Its client knows the metadata as place: "metadata" or "header".
+func (m *method) key(request protoreflect.Message, metadata []string, place string) (string, error) {
+	sent, err := metadataKey(metadata, place)
 	if err != nil {
 		return "", err
 	}
@@ -36,9 +36,9 @@ func (m *method) key(request protoreflect.Message, metadata []string) (string, e
 	}
 	switch {
 	case field != "" && len(metadata) > 0 && sent != field:
-		return "", &keyError{door.KeyInvalid, "The field request_id and the metadata " + KeyName + " differ: send one of them, or the same in both."}
+		return "", &keyError{door.KeyInvalid, "The field request_id and the " + place + " " + KeyName + " differ: send one of them, or the same in both."}
 	case field == "" && len(metadata) == 0:
-		return "", &keyError{door.KeyRequired, "The request has no key: " + newKey + ", " + m.where() + "."}
+		return "", &keyError{door.KeyRequired, "The request has no key: " + newKey + ", " + m.where(place) + "."}
 	case field == "":
 		field = sent
 	}
@@ -51,21 +51,21 @@ func (m *method) key(request protoreflect.Message, metadata []string) (string, e
 	return field, nil
 }
 
-// where says in which place this method takes a key.
-func (m *method) where() string {
+// where says in which places this method takes a key.
+func (m *method) where(place string) string {
 	if m.requestID == nil {
-		return "in the metadata " + KeyName
+		return "in the " + place + " " + KeyName
 	}
-	return "in the field request_id or in the metadata " + KeyName
+	return "in the field request_id or in the " + place + " " + KeyName
 }
 
 // metadataKey reads the values of the metadata, as package httpdedup reads the header.
-func metadataKey(values []string) (string, error) {
+func metadataKey(values []string, place string) (string, error) {
 	if len(values) == 0 {
 		return "", nil
 	}
 	if len(values) > 1 {
-		return "", keyInvalid("occurs %d times in the metadata", len(values))
+		return "", keyInvalid("occurs %d times in the %s", len(values), place)
 	}
 	key, _, problem := door.ReadHeader(values[0])
 	if problem != "" {

@@ -28,13 +28,15 @@ type Options struct {
 
 // Door guards the methods of a server.
 type Door struct {
-	d       *dedup.Deduper
-	opts    Options
-	methods map[string]*method
+	d        *dedup.Deduper
+	opts     Options
+	keyPlace string
+	methods  map[string]*method
 }
 
-// New checks the options. The error is a *dedup.InvalidError.
-func New(d *dedup.Deduper, opts Options) (*Door, error) {
+// New checks the options. The error is a *dedup.InvalidError. keyPlace is what clients call the
+// place of a key that is no field: "metadata" or "header".
+func New(d *dedup.Deduper, opts Options, keyPlace string) (*Door, error) {
 	if invalid := door.CheckRetention(d, opts.Retention); invalid != nil {
 		return nil, invalid
 	}
@@ -55,7 +57,7 @@ func New(d *dedup.Deduper, opts Options) (*Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Door{d: d, opts: opts, methods: methods}, nil
+	return &Door{d: d, opts: opts, keyPlace: keyPlace, methods: methods}, nil
 }
 
 // logError writes a line. What the database said is left out, because it may quote values.

@@ -64,7 +64,7 @@ func (g *Door) Serve(ctx context.Context, r Request) Reply {
 	if m.tool != nil {
 		return g.serveTool(ctx, m, r, inv)
 	}
-	if inv.Key, err = m.key(r.Message.ProtoReflect(), r.Keys); err == nil {
+	if inv.Key, err = m.key(r.Message.ProtoReflect(), r.Keys, g.keyPlace); err == nil {
 		inv.Args, err = m.args(r.Message)
 	}
 	if err != nil {

@@ -22,7 +22,7 @@ func (g *Door) serveTool(ctx context.Context, m *method, r Request, inv tool.Inv
 	}
 	var err error
 	if m.tool.Class != tool.ReadOnly {
-		inv.Key, err = m.key(r.Message.ProtoReflect(), r.Keys)
+		inv.Key, err = m.key(r.Message.ProtoReflect(), r.Keys, g.keyPlace)
 		var missing *keyError
 		if errors.As(err, &missing) && missing.code == door.KeyRequired && (len(m.tool.Key) > 0 || !m.tool.Class.NeedsKey()) {
 			err = nil

@@ -36,6 +36,8 @@ type Door struct {
 	Error func(s *status.Status) error
 	// Mark sets the header "run" of the response in a handler.
 	Mark func(ctx context.Context, run string)
+	// KeyPlace is what clients call the place of a key that is no field.
+	KeyPlace string
 	// Unknown reports that messages travel with their unknown fields, as they do but in JSON.
 	Unknown bool
 }

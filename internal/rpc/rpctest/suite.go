@@ -95,6 +95,8 @@ func (door Door) keys(t *testing.T) {
 		require.True(t, answer.Replayed, name)
 	}
 	require.Equal(t, 1, s.rows(t))
+	_, answer = s.order(t, lamp())
+	require.Contains(t, answer.Status.GetMessage(), "in the field request_id or in the "+door.KeyPlace+" idempotency-key")
 }
 
 // handlerError: an error rolls back, comes as it is, and a retry runs the handler again.
