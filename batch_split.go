@@ -9,9 +9,10 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// parts runs the calls of a batch that were taken together. A part is one transaction for several
-// calls, whose statements ride with the look-up. A part that fails is split. A call that cannot
-// share a part runs alone, as in DoStatement.
+// parts runs the calls of a batch that were taken together (BatchOptions.Size). A part is one
+// transaction for several calls, whose statements ride with the look-up. run cuts the calls into
+// parts of MaxLocks, and send splits a part that fails. A call that cannot share a part runs alone,
+// as in DoStatement.
 type parts struct {
 	ctx context.Context
 	d   *Deduper
@@ -63,7 +64,7 @@ func (b *parts) run(calls []*call) {
 		case outage != nil && b.ctx.Err() == nil: // each would retry in vain, one after the other
 			c.err = c.exhaust(outage)
 		default:
-			c.err = c.do(c.span.ctx)
+			c.err = c.leadOrFollow(c.span.ctx)
 			if c.exhausted != nil && c.exhausted.outage {
 				outage = c.exhausted
 			}
@@ -168,7 +169,7 @@ func (b *parts) attemptOn(on *wire.Conn, part []*call) (v verdict, culprit int) 
 	}
 	started, failed, err := t.OpenAll(b.ctx, on, entries, riders, func(n int, s *table.Seen) {
 		part[n].seen = *s
-		part[n].lookedUp()
+		part[n].useLookUp()
 	})
 	switch {
 	case failed >= 0:
@@ -226,7 +227,7 @@ func (b *parts) lookUp(part []*call) (rest []*call) {
 		_ = b.d.onConn(b.ctx, func(on *wire.Conn) error {
 			return b.d.table().LookUpAll(b.ctx, on, entries, func(n int, s *table.Seen) {
 				part[n].seen = *s
-				part[n].lookedUp()
+				part[n].useLookUp()
 			})
 		})
 	}

@@ -23,14 +23,15 @@ func (c *call) recordBroken(ctx context.Context, cause error, on *wire.Conn) err
 	block.lookFirst = false
 	block.span.ctx, block.span.call, block.span.began = c.span.ctx, c.span.call, c.span.began
 	if on != nil {
-		v := block.attemptOn(ctx, on, &ownTx{attempt: &block.last})
+		block.current = attempt{c: block, inOwnTx: true}
+		v := (&ownTx{attempt: &block.current}).runOn(ctx, on)
 		wire.Rollback(ctx, on.Conn())
 		if v.kind == done && !block.written.CreatedAt.IsZero() || v.kind == found && block.seen.Record.IsBroken() {
 			err.Err = joinErr(err.Err, c.d.auditBroken(ctx, on, &c.Identity, cause))
 			return err
 		}
 	}
-	failed := block.run(ctx)
+	failed := block.makeAttempts(ctx)
 	switch {
 	case failed != nil:
 		err.Err = fmt.Errorf("%w (and it could not be recorded: %w)", err.Err, failed)

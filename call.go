@@ -55,8 +55,8 @@ type call struct {
 	response
 	span span // counts the call and reports it to the tracer
 
-	last attempt    // the current attempt, or the last one
-	seen table.Seen // the result of its look-up
+	current attempt    // or the last one, between two attempts
+	seen    table.Seen // the result of its look-up
 	// written is the record that the next attempt writes. If its Outcome is Refused or Broken, its
 	// Result is the text to record, and no effect runs. Once committed, written is the call's
 	// answer.
@@ -89,7 +89,7 @@ type request struct {
 	d *Deduper
 	table.Entry
 	storeErrors bool
-	// lookFirst is also set by do, if a record is likely.
+	// lookFirst is also set by leadOrFollow, if a record is likely.
 	lookFirst bool
 	// maxWait is at most longestWait; 0 waits until the context ends.
 	maxWait time.Duration

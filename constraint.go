@@ -19,20 +19,19 @@ import (
 // The first error proves nothing. A lost race may show as a violation of tool_dedup's key, of a
 // unique index of the application's own table, as a serialization failure, as a deadlock, or as any
 // error that the effect makes of one of these. A trigger can raise an error that looks like a lost
-// race. So resolveFailure looks the identity up in a new statement, which sees everything
-// committed:
+// race. So resolveFailure looks the identity up in a new statement:
 //
 //   - A record is the answer, whatever the failure was.
 //   - Without a record, the record's statement may have given up waiting for a lock. If a tried
 //     claim shows that a twin holds the row, the call waits for the twin.
 //   - Otherwise classify decides. This attempt held the identity throughout, so no twin can have
 //     succeeded meanwhile, and the failure may be returned.
-func (a *attempt) resolveFailure(ctx context.Context, b bracket, err error) verdict {
+func (a *attempt) resolveFailure(ctx context.Context, tx transaction, err error) verdict {
 	c := a.c
 	switch {
 	case err == guard.ErrTxEnded, a.failure.at == atRecord && table.Tripped(err):
 		if c.written.Outcome != table.Broken { // else the broken record itself cannot be written
-			err = c.recordBroken(ctx, err, b.idleConn(ctx))
+			err = c.recordBroken(ctx, err, tx.idleConn(ctx))
 		}
 		return fail(err)
 	case ctx.Err() != nil:
@@ -46,7 +45,7 @@ func (a *attempt) resolveFailure(ctx context.Context, b bracket, err error) verd
 	if err = a.redact(err); a.failure.rode {
 		err = byEffect(c.stmt.applyOnError(err, a.failure.connLost))
 	}
-	switch lookErr := b.look(ctx, a.failure.blocked > 0); {
+	switch lookErr := tx.look(ctx, a.failure.blocked > 0); {
 	case lookErr != nil && mayRetry(ctx, lookErr) && !errors.Is(err, guard.ErrTxBusy):
 		return retry(errors.Join(err, lookErr)) // the next attempt looks again
 	case lookErr != nil:
@@ -58,7 +57,7 @@ func (a *attempt) resolveFailure(ctx context.Context, b bracket, err error) verd
 		c.waits.all += a.failure.blocked
 		return verdict{kind: busy}
 	}
-	a.noneCommitted = true // the look-up saw everything committed, at every level
+	a.noneCommitted = true // the look-up of ownTx saw everything committed, at every level
 	return c.classify(err)
 }
 
@@ -75,7 +74,7 @@ const maxConflicts = 2
 // ErrSchema.
 func (c *call) conflict(err error) verdict {
 	c.conflicts++
-	if c.conflicts > maxConflicts || c.last.inOwnTx && c.conflicts >= c.d.opts.Retry.MaxAttempts {
+	if c.conflicts > maxConflicts || c.current.inOwnTx && c.conflicts >= c.d.opts.Retry.MaxAttempts {
 		return verdict{kind: failed, err: c.conflictError(err), conflict: true}
 	}
 	return verdict{kind: again, pause: true, err: err, conflict: true}

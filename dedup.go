@@ -187,18 +187,19 @@ func (d *Deduper) reexamine() {
 	d.tablesByDatabase.Clear()
 }
 
-// lookFunc is a method of the table that looks an identity up outside a transaction.
+// lookFunc is a method of the table that looks an identity up on a connection outside any
+// transaction: LookUp, LookForTwin, FindTwin or TryClaim.
 type lookFunc func(*table.Table, context.Context, *wire.Conn, *table.Entry, *table.Seen) error
 
 // look takes a connection for one look-up and releases it. If the context ended, the error includes
 // its cause.
-func (d *Deduper) look(ctx context.Context, e *table.Entry, seen *table.Seen, look lookFunc) error {
-	return d.onConn(ctx, func(on *wire.Conn) error { return look(d.table(), ctx, on, e, seen) })
+func (d *Deduper) look(ctx context.Context, e *table.Entry, seen *table.Seen, how lookFunc) error {
+	return d.onConn(ctx, func(on *wire.Conn) error { return how(d.table(), ctx, on, e, seen) })
 }
 
-// onConn calls look on a connection of the pool. If that connection's prepared statements are gone,
+// onConn calls fn on a connection of the pool. If that connection's prepared statements are gone,
 // it uses another one.
-func (d *Deduper) onConn(ctx context.Context, look func(*wire.Conn) error) error {
+func (d *Deduper) onConn(ctx context.Context, fn func(*wire.Conn) error) error {
 	once := func() error {
 		conn, err := d.acquire(ctx)
 		if err != nil {
@@ -206,7 +207,7 @@ func (d *Deduper) onConn(ctx context.Context, look func(*wire.Conn) error) error
 		}
 		defer d.release(ctx, conn)
 		if err = d.findEngine(ctx, conn.Conn()); err == nil {
-			err = look(wire.On(conn.Conn()))
+			err = fn(wire.On(conn.Conn()))
 		}
 		wire.DropUnusable(ctx, conn.Conn(), err)
 		return err

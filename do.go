@@ -44,7 +44,7 @@ func Do[R any](ctx context.Context, d *Deduper, call Call, effect Effect[R]) (re
 	if err == nil {
 		var value R
 		c.effect = recordedEffect(d, effect, &value)
-		err = c.do(ctx)
+		err = c.leadOrFollow(ctx)
 		result, err = answer(c, value, err)
 	}
 	return result, c.end(err)

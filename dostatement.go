@@ -32,7 +32,7 @@ func DoStatement[R any](ctx context.Context, d *Deduper, call Call, stmt Stateme
 	defer c.span.abandon()
 	var value R
 	if err = checkStatement(ctx, c, d, &call, &stmt, &value); err == nil {
-		err = c.do(ctx)
+		err = c.leadOrFollow(ctx)
 		result, err = answer(c, value, err)
 	}
 	return result, c.end(err)

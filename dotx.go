@@ -57,7 +57,7 @@ func DoTx[R any](ctx context.Context, d *Deduper, tx pgx.Tx, call Call, effect E
 		err = c.doTx(ctx, tx)
 		result, err = answer(c, value, err)
 		if refused, ok := err.(*RefusedError); ok {
-			refused.in = &refusedIn{on: c.last.on, started: c.last.started, table: c.last.table, id: c.Identity}
+			refused.in = &refusedIn{on: c.current.on, started: c.current.started, table: c.current.table, id: c.Identity}
 		}
 	}
 	return result, c.end(err)
@@ -86,8 +86,8 @@ func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
 	}
 	for {
 		c.attempts++
-		c.last = attempt{c: c, table: t, on: on, tx: tx, limit: c.maxWait}
-		switch v := c.last.make(ctx, savepoint{&c.last, savepointName(tx), deferred}); v.kind {
+		c.current = attempt{c: c, table: t, on: on, tx: tx, limit: c.maxWait}
+		switch v := c.current.run(ctx, savepoint{&c.current, savepointName(tx), deferred}); v.kind {
 		case again:
 			continue
 		case done:
@@ -118,79 +118,79 @@ func (c *call) useWrittenInTx() error {
 	return nil
 }
 
-// savepoint is a bracket in the caller's transaction.
+// savepoint is the part of the caller's transaction that an attempt runs in.
 type savepoint struct {
 	*attempt
 	name     string
 	deferred *funcTx // the caller's transaction, if it had not begun before the call
 }
 
-func (b savepoint) open(ctx context.Context) error {
-	begin := b.deferred != nil && b.deferred.tx == nil
-	err := b.table.OpenIn(ctx, b.on, begin, b.name, &b.c.Entry, b.limit, &b.c.seen)
+func (sp savepoint) open(ctx context.Context) error {
+	begin := sp.deferred != nil && sp.deferred.tx == nil
+	err := sp.table.OpenIn(ctx, sp.on, begin, sp.name, &sp.c.Entry, sp.limit, &sp.c.seen)
 	if begin {
-		b.deferred.begun(ctx, b.c.seen.Tx, b.c.seen.At, err)
+		sp.deferred.begun(ctx, sp.c.seen.Tx, sp.c.seen.Started, err)
 	}
 	return err
 }
 
 // end sends the record and RELEASE of the savepoint.
-func (b savepoint) end(ctx context.Context, p *wire.Pipeline) verdict {
-	p.Ignore(wire.Query{Text: "release savepoint " + b.name})
+func (sp savepoint) end(ctx context.Context, p *wire.Pipeline) verdict {
+	p.Ignore(wire.Query{Text: "release savepoint " + sp.name})
 	p.Send(ctx)
-	at := b.readRecord(p)
+	at := sp.readRecord(p)
 	if err := p.Close(); err != nil {
-		return b.failed(at, err)
+		return sp.failAt(at, err)
 	}
 	return verdict{kind: done}
 }
 
-func (b savepoint) dropUnusable(_ context.Context, err error) { b.on.InvalidateAfter(err) }
+func (sp savepoint) dropUnusable(_ context.Context, err error) { sp.on.InvalidateAfter(err) }
 
-func (b savepoint) idleConn(context.Context) *wire.Conn {
-	if pg := b.on.PgConn(); pg.IsClosed() || pg.IsBusy() || pg.TxStatus() != 'I' {
+func (sp savepoint) idleConn(context.Context) *wire.Conn {
+	if pg := sp.on.PgConn(); pg.IsClosed() || pg.IsBusy() || pg.TxStatus() != 'I' {
 		return nil
 	}
-	return b.on
+	return sp.on
 }
 
-func (b savepoint) look(ctx context.Context, claim bool) error {
-	if err := b.exec(ctx, "rollback to savepoint "+b.name); err != nil {
+func (sp savepoint) look(ctx context.Context, claim bool) error {
+	if err := sp.exec(ctx, "rollback to savepoint "+sp.name); err != nil {
 		return fmt.Errorf("dedup: rolling back to the savepoint: %w", redact(err))
 	}
-	err := b.table.LookUp(ctx, b.on, &b.c.Entry, &b.c.seen)
-	if err == nil && claim && !b.c.seen.Found {
-		err = b.tryClaim(ctx, &b.c.seen)
+	err := sp.table.LookUp(ctx, sp.on, &sp.c.Entry, &sp.c.seen)
+	if err == nil && claim && !sp.c.seen.Found {
+		err = sp.tryClaim(ctx, &sp.c.seen)
 	}
-	b.on.InvalidateAfter(err)
+	sp.on.InvalidateAfter(err)
 	return redact(err)
 }
 
 // tryClaim claims the identity behind another savepoint, and rolls back.
-func (b savepoint) tryClaim(ctx context.Context, s *table.Seen) error {
+func (sp savepoint) tryClaim(ctx context.Context, s *table.Seen) error {
 	s.InSavepoint = false
-	err := b.table.TryClaimIn(ctx, b.on, b.name, &b.c.Entry, s)
+	err := sp.table.TryClaimIn(ctx, sp.on, sp.name, &sp.c.Entry, s)
 	if s.InSavepoint {
-		err = joinErr(err, b.backOut(ctx))
+		err = joinErr(err, sp.backOut(ctx))
 	}
 	s.InSavepoint = true
 	return redact(err)
 }
 
-func (b savepoint) close(ctx context.Context, v verdict) verdict {
-	v = b.inTx(ctx, v)
-	if v.kind == done || !b.c.seen.InSavepoint || errors.Is(v.err, ErrBroken) || b.on.PgConn().IsClosed() {
+func (sp savepoint) close(ctx context.Context, v verdict) verdict {
+	v = sp.inTx(ctx, v)
+	if v.kind == done || !sp.c.seen.InSavepoint || errors.Is(v.err, ErrBroken) || sp.on.PgConn().IsClosed() {
 		return v
 	}
-	if left := b.backOut(ctx); left != nil {
+	if left := sp.backOut(ctx); left != nil {
 		return fail(joinErr(v.err, left))
 	}
 	return v
 }
 
 // inTx adapts a verdict to the caller's transaction, which only its caller can restart.
-func (b savepoint) inTx(ctx context.Context, v verdict) verdict {
-	fresh := b.c.seen.Fresh
+func (sp savepoint) inTx(ctx context.Context, v verdict) verdict {
+	fresh := sp.c.seen.Fresh
 	switch {
 	case v.kind == busy: // it has waited inside Postgres
 		return fail(ErrInFlight)
@@ -200,9 +200,9 @@ func (b savepoint) inTx(ctx context.Context, v verdict) verdict {
 		return fail(fmt.Errorf("dedup: in the caller's transaction: %w", redact(v.err)))
 	case v.kind == again, v.conflict && !fresh:
 		return fail(restartTx(redact(v.err)))
-	case v.kind == failed && b.mayHideRecord(ctx, v.err):
-		return fail(b.findNewerRecord(ctx, v.err))
-	case v.kind == failed && !b.c.seen.InSavepoint && !b.on.PgConn().IsClosed() && b.on.PgConn().TxStatus() == 'E':
+	case v.kind == failed && sp.mayHideRecord(ctx, v.err):
+		return fail(sp.findNewerRecord(ctx, v.err))
+	case v.kind == failed && !sp.c.seen.InSavepoint && !sp.on.PgConn().IsClosed() && sp.on.PgConn().TxStatus() == 'E':
 		return fail(fmt.Errorf("%w (the transaction is aborted; roll it back)", v.err))
 	}
 	return v
@@ -211,18 +211,18 @@ func (b savepoint) inTx(ctx context.Context, v verdict) verdict {
 // mayHideRecord reports whether a twin's record that the transaction's snapshot does not see may
 // have caused a failure. The effect may have read the twin's writes, so every error of an effect
 // counts.
-func (b savepoint) mayHideRecord(ctx context.Context, err error) bool {
-	pg := b.on.PgConn()
-	return !b.c.seen.Fresh && b.failure.at != atOpen && !b.failure.readOnly && ctx.Err() == nil &&
+func (sp savepoint) mayHideRecord(ctx context.Context, err error) bool {
+	pg := sp.on.PgConn()
+	return !sp.c.seen.Fresh && sp.failure.at != notFailed && !sp.failure.readOnly && ctx.Err() == nil &&
 		!errors.Is(err, ErrBroken) && !pg.IsClosed() && !pg.IsBusy() && pg.TxStatus() != 'I'
 }
 
 // findNewerRecord looks for a record that the transaction's snapshot does not see, and that may
 // have caused a failure. It claims the identity and rolls back: a claim conflicts with everything
 // committed.
-func (b savepoint) findNewerRecord(ctx context.Context, cause error) error {
+func (sp savepoint) findNewerRecord(ctx context.Context, cause error) error {
 	var seen table.Seen
-	err := b.tryClaim(ctx, &seen)
+	err := sp.tryClaim(ctx, &seen)
 	switch {
 	case err == nil && !seen.Busy && !seen.Hidden && !seen.Found:
 		return cause
@@ -235,8 +235,8 @@ func (b savepoint) findNewerRecord(ctx context.Context, cause error) error {
 
 // backOut rolls back to the savepoint and releases it. It sends one text without arguments, which
 // pgx sends in the simple protocol, because an aborted transaction cannot prepare statements.
-func (b savepoint) backOut(ctx context.Context) error {
-	err := b.exec(ctx, "rollback to savepoint "+b.name+"; release savepoint "+b.name)
+func (sp savepoint) backOut(ctx context.Context) error {
+	err := sp.exec(ctx, "rollback to savepoint "+sp.name+"; release savepoint "+sp.name)
 	if err != nil {
 		return fmt.Errorf("dedup: leaving the savepoint: %w", redact(err))
 	}
@@ -245,13 +245,13 @@ func (b savepoint) backOut(ctx context.Context) error {
 
 // exec sends sql even if the caller's context ended. It closes a connection with an open result
 // set, which cannot be rolled back. Then nothing of the transaction can be committed.
-func (b savepoint) exec(ctx context.Context, sql string) error {
+func (sp savepoint) exec(ctx context.Context, sql string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wire.RollbackTimeout)
 	defer cancel()
-	if b.on.PgConn().IsBusy() {
-		_ = b.on.Conn().Close(ctx)
+	if sp.on.PgConn().IsBusy() {
+		_ = sp.on.Conn().Close(ctx)
 	}
-	_, err := b.on.Conn().Exec(ctx, sql)
+	_, err := sp.on.Conn().Exec(ctx, sql)
 	return err
 }
 

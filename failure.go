@@ -16,11 +16,11 @@ import (
 // This file classifies failures: it retries some, records some as refusals, and returns the rest to
 // the caller. constraint.go looks for a record first.
 
-// stage is the progress of an attempt.
+// stage is where an attempt failed after its look-up.
 type stage int
 
 const (
-	atOpen stage = iota // before the effect, or between the effect and its record because the context ended
+	notFailed stage = iota // or the failure needs no look-up: opening failed, or the context ended before the record
 	atEffect
 	atRecord
 	atCommit
@@ -42,9 +42,9 @@ type failure struct {
 	readOnly bool
 }
 
-// failed is the verdict on an attempt that failed after its look-up. It notes the state of the
+// failAt is the verdict on an attempt that failed after its look-up. It notes the state of the
 // connection, which changes later.
-func (a *attempt) failed(at stage, err error) verdict {
+func (a *attempt) failAt(at stage, err error) verdict {
 	f, pg := &a.failure, a.on.PgConn()
 	f.at = at
 	if at != atRecord || wire.SQLState(err) != wire.CodeLockNotAvailable {
@@ -66,13 +66,13 @@ func (a *attempt) redact(err error) error {
 // classify returns the verdict on a failure that no record explains. The order of the cases
 // matters.
 func (c *call) classify(err error) verdict {
-	f := &c.last.failure
+	f := &c.current.failure
 	var final *finalError
 	var notFinal *notFinalError
 	switch {
 	case f.at == atRecord && table.IsConflict(err):
 		return c.conflict(err)
-	case f.at == atRecord && wire.SQLState(err) == wire.CodePreparedMissing && !c.last.inOwnTx:
+	case f.at == atRecord && wire.SQLState(err) == wire.CodePreparedMissing && !c.current.inOwnTx:
 		return fail(invalidEffect(err, "has discarded the prepared statements of its connection (DEALLOCATE, DISCARD); leave them, or call pgx's Conn.DeallocateAll after the transaction"))
 	case f.at == atRecord && wire.SQLState(err) == wire.CodePreparedMissing && !c.discarded:
 		c.discarded = true // the effect discarded them; the next attempt uses another connection

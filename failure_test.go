@@ -67,7 +67,7 @@ func TestClassify(t *testing.T) {
 		"TransientThoughNotFinal": {early, NotFinal(sqlError("40001")), true, retries, nil},
 	} {
 		made := newCall(c.store)
-		made.last = attempt{failure: c.at, inOwnTx: true}
+		made.current = attempt{failure: c.at, inOwnTx: true}
 		v := made.classify(c.cause)
 		got, err := fails, v.err
 		switch {
@@ -96,7 +96,7 @@ func TestClassify(t *testing.T) {
 		require.Equal(t, paper, c.cause)
 	}
 	c := newCall(true)
-	c.last.failure = late
+	c.current.failure = late
 	require.ErrorContains(t, c.classify(sqlError("42501")).err, "writing the record")
 }
 

@@ -63,16 +63,16 @@ func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, 
 		return Status{}, annotate(id, err)
 	}
 	var seen table.Seen
-	if err := d.look(ctx, d.entryOf(id), &seen, (*table.Table).Probe); err != nil {
+	if err := d.look(ctx, d.entryOf(id), &seen, (*table.Table).FindTwin); err != nil {
 		return Status{}, annotate(id, fmt.Errorf("dedup: looking up: %w", d.withHint(err)))
 	}
 	switch {
 	case seen.Found:
 		return status(&seen.Record)
 	case seen.Busy:
-		return Status{State: StateInFlight, Now: seen.At}, nil
+		return Status{State: StateInFlight, Now: seen.Started}, nil
 	default:
-		return Status{State: StateNotFound, Now: seen.At}, nil
+		return Status{State: StateNotFound, Now: seen.Started}, nil
 	}
 }
 

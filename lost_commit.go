@@ -11,11 +11,17 @@ import (
 // lostCommit records a COMMIT whose reply never arrived. The zero value means that no COMMIT was
 // lost.
 //
-// The next attempt settles it. If the attempt finds a record, the record is the answer. If the
-// identity is free, the attempt runs the effect again; the primary key keeps the effect single. If
-// that attempt fails too, its error is the answer: the attempt held the lock or the claim, so no
-// earlier COMMIT of the call can have succeeded. wire.OutcomeOfCommit decides whether a reply
-// counts as lost. DoTx never loses a COMMIT, because its caller commits.
+// wire.OutcomeOfCommit decides whether a reply counts as lost, and next in retry.go adds it here.
+// The next attempt settles it:
+//
+//   - If it finds a record, the record is the answer (useFound in call.go).
+//   - If the identity is free, the attempt runs the effect again; the primary key keeps the effect
+//     single. mayRun in attempt.go refuses if that proof is too old.
+//   - If that attempt fails too, its error is the answer: the attempt held the lock or the claim,
+//     so no earlier COMMIT of the call can have succeeded. makeAttempts then clears this state.
+//
+// DoTx never loses a COMMIT, because its caller commits. BeginFunc has its own loop in
+// begin_func.go, and func_tx.go its COMMIT.
 type lostCommit struct {
 	// err is the fault that hid the outcome.
 	err error

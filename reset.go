@@ -136,7 +136,7 @@ type change func(conn *pgx.Conn, e *table.Entry, r *table.Record, by table.Opera
 func (d *Deduper) changeRecord(ctx context.Context, id table.Identity, opts ResetOptions, change change) (changed, audited bool, err error) {
 	var seen table.Seen
 	e := d.entryOf(id)
-	err = d.look(ctx, e, &seen, (*table.Table).Probe)
+	err = d.look(ctx, e, &seen, (*table.Table).FindTwin)
 	at := seen.Record.CreatedAt
 	switch {
 	case err != nil:

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tooldedup/dedup/internal/table"
-	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // kind classifies a verdict. docs/design.md has a table of the kinds.
@@ -43,7 +42,7 @@ func fail(err error) verdict { return verdict{kind: failed, err: err} }
 // retry returns the verdict that another attempt, after a pause, may avoid err.
 func retry(err error) verdict { return verdict{kind: again, pause: true, err: err} }
 
-// run makes attempts until a record or an error answers the call. It retries these:
+// makeAttempts makes attempts until a record or an error answers the call. It retries these:
 //
 //	busy      after the twin ended
 //	again     at once if the next attempt differs: it takes another connection, sends the
@@ -51,24 +50,25 @@ func retry(err error) verdict { return verdict{kind: again, pause: true, err: er
 //	          after a pause if a fault may have passed by then
 //	unknown   after a pause, to look for the record of the lost COMMIT
 //
-// Options.Retry bounds the attempts that pause. failure.go says which failures are retried.
-func (c *call) run(ctx context.Context) error {
+// Options.Retry bounds the attempts that pause. classify and openFailed in failure.go say which
+// failures are retried. BeginFunc has its own loop, because its function has no identity.
+func (c *call) makeAttempts(ctx context.Context) error {
 	if c.lookFirst && c.d.look(ctx, &c.Entry, &c.seen, (*table.Table).LookUp) == nil {
-		c.lookedUp() // if the look fails, the attempt meets the same fault and reports it
+		c.useLookUp() // if the look fails, the attempt meets the same fault and reports it
 	}
 	for faults := 0; c.rec == nil; {
-		v := c.attempt(ctx)
-		if c.last.noneCommitted {
+		v := c.makeAttempt(ctx)
+		if c.current.noneCommitted {
 			c.lost = lostCommit{}
 		}
 		if v.kind == busy {
 			v = c.wait(ctx, v)
 		}
-		goOn, err := c.next(ctx, v)
-		switch {
-		case !goOn:
+		next, err := c.next(ctx, v)
+		switch next {
+		case answerIt, failIt:
 			return err
-		case err == nil:
+		case tryAtOnce:
 			continue
 		}
 		if faults++; faults >= c.d.opts.Retry.MaxAttempts {
@@ -81,50 +81,38 @@ func (c *call) run(ctx context.Context) error {
 	return nil
 }
 
-// attempt makes one transaction. It takes three round trips if the identity is free, two if there
-// is a record or a twin, and two if the effect is a statement that rides with the look-up.
-func (c *call) attempt(ctx context.Context) verdict {
-	c.attempts++
-	c.last = attempt{c: c}
-	pooled, err := c.d.acquire(ctx)
-	if err != nil {
-		return c.openFailed(ctx, err)
-	}
-	own := &ownTx{attempt: &c.last, pooled: pooled}
-	defer func() { own.giveBack(ctx) }() // rolls back, after a panic too
-	if err := c.d.checkTable(ctx, pooled.Conn()); err != nil {
-		wire.DropUnusable(ctx, pooled.Conn(), err)
-		return c.openFailed(ctx, err)
-	}
-	return c.attemptOn(ctx, wire.On(pooled.Conn()), own)
-}
+// step is what follows a verdict.
+type step int
 
-// attemptOn makes an attempt in a new transaction on the connection. The transaction may stay open.
-func (c *call) attemptOn(ctx context.Context, on *wire.Conn, own *ownTx) verdict {
-	c.last = attempt{c: c, table: c.d.table(), on: on, limit: c.recordLimit(), inOwnTx: true}
-	return c.last.make(ctx, own)
-}
+const (
+	answerIt       step = iota // a record is the call's answer
+	failIt                     // an error is the call's answer
+	tryAtOnce                  // another attempt follows
+	tryAfterAPause             // another attempt follows within Options.Retry, because of an error
+)
 
-// next reports whether to make another attempt: at once if err is nil, else after a pause because
-// of err. If goOn is false, err or a record answers the call. docs/design.md has the rules as a
-// table.
-func (c *call) next(ctx context.Context, v verdict) (goOn bool, err error) {
+// next uses the verdict's record or error, and returns the step that follows. docs/design.md has
+// the rules as a table.
+func (c *call) next(ctx context.Context, v verdict) (step, error) {
 	switch v.kind {
 	case done:
-		return false, c.useWritten(ctx)
+		if err := c.useWritten(ctx); err != nil {
+			return failIt, err
+		}
+		return answerIt, nil
 	case found:
 		c.useFound(&c.seen.Record)
-		return false, nil
+		return answerIt, nil
 	case unknown:
 		c.lost.add(v.err, c.written)
-		return true, v.err
+		return tryAfterAPause, v.err
 	case again:
 		if v.pause {
-			return true, v.err
+			return tryAfterAPause, v.err
 		}
-		return true, nil
+		return tryAtOnce, nil
 	default:
-		return false, c.orUnknown(v.err)
+		return failIt, c.orUnknown(v.err)
 	}
 }
 
@@ -141,8 +129,8 @@ func (c *call) useWritten(ctx context.Context) error {
 	return nil
 }
 
-// lookedUp uses the result of a look-up outside an attempt.
-func (c *call) lookedUp() {
+// useLookUp uses the result of a look-up outside an attempt.
+func (c *call) useLookUp() {
 	if c.seen.Found {
 		c.useFound(&c.seen.Record)
 	}

@@ -81,10 +81,9 @@ func TestVerdicts(t *testing.T) {
 		if v.kind == busy {
 			v = f.c.wait(f.ctx, v)
 		}
-		goOn, err := f.c.next(f.ctx, v)
-		next := map[[2]bool]string{
-			{false, false}: "answered", {false, true}: "failed", {true, false}: "again", {true, true}: "pause",
-		}[[2]bool{goOn, err != nil}]
+		follows, err := f.c.next(f.ctx, v)
+		next := map[step]string{answerIt: "answered", failIt: "failed", tryAtOnce: "again", tryAfterAPause: "pause"}[follows]
+		require.Equal(t, follows == failIt || follows == tryAfterAPause, err != nil, name)
 		require.Equal(t, c.next, next, "%s: %v", name, err)
 		if c.is != nil {
 			require.ErrorIs(t, err, c.is, name)

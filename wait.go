@@ -9,17 +9,20 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// This file has the two ways to wait for a twin. do waits in memory for a twin in this process.
-// poll asks the table, again and again, for a twin in another process; it holds no connection
-// between two looks. Waiting inside Postgres is in internal/table.
+// This file has the two ways to wait for a twin without a connection. leadOrFollow waits in memory
+// for a twin in this process. poll asks the table, again and again, for a twin in another process.
+//
+// Inside Postgres wait: a DoTx for the lock (waitForLock in internal/table/open.go), a claim for
+// another claim (openClaim there), and the record's INSERT for a twin without the lock
+// (recordLimit in attempt.go bounds that).
 
-// do leads or follows the calls of its identity until it has an answer.
+// leadOrFollow leads or follows the calls of its identity until it has an answer.
 //
 // A follower takes the leader's record only if the leader read or wrote it after the follower
 // began. Otherwise a Reset between the two could be missed: the follower would get a deleted
 // answer. If the leader used up its attempts, its followers make attempts at once: one after the
 // other they would wait for the same outage.
-func (c *call) do(ctx context.Context) error {
+func (c *call) leadOrFollow(ctx context.Context) error {
 	for c.rec == nil {
 		if ctx.Err() != nil {
 			return c.orUnknown(fmt.Errorf("dedup: %w", contextError(ctx)))
@@ -39,7 +42,7 @@ func (c *call) do(ctx context.Context) error {
 		}
 		switch {
 		case leader.exhausted:
-			return c.run(ctx)
+			return c.makeAttempts(ctx)
 		case leader.rec != nil && c.span.began.Before(leader.asOf):
 			c.useFound(leader.rec)
 		case leader.rec != nil: // older than this call, and most likely there still
@@ -52,7 +55,7 @@ func (c *call) do(ctx context.Context) error {
 // lead runs the call and shares its record. It releases the followers after a panic too.
 func (c *call) lead(ctx context.Context) error {
 	defer c.d.flights.release(c.Identity, &c.flight)
-	err := c.run(ctx)
+	err := c.makeAttempts(ctx)
 	if err == nil {
 		c.flight.rec, c.flight.asOf = c.rec, c.rec.SentAt
 	}
@@ -62,8 +65,8 @@ func (c *call) lead(ctx context.Context) error {
 
 // wait waits until no twin in another process is in flight, and returns the next verdict.
 func (c *call) wait(ctx context.Context, v verdict) verdict {
-	if c.last.failure.at == atOpen {
-		c.attempts-- // it was only a look, which does not count as an attempt
+	if c.current.failure.at == notFailed { // it met the twin at its look-up
+		c.attempts-- // a look does not count as an attempt
 	}
 	err := c.poll(ctx)
 	switch {
@@ -71,7 +74,7 @@ func (c *call) wait(ctx context.Context, v verdict) verdict {
 		return verdict{kind: found}
 	case err == nil:
 		return verdict{kind: again}
-	case v.err != nil && errors.Is(err, ErrInFlight): // a sweep or a reset holds the row, not a twin
+	case v.err != nil && errors.Is(err, ErrInFlight): // Seen.Held: a sweep or a reset holds the row, not a twin
 		c.attempts++
 		return retry(v.err)
 	case mayRetry(ctx, err):
@@ -91,7 +94,7 @@ func (c *call) poll(ctx context.Context) error {
 		if err := c.sleepUntil(ctx, nil, c.waits.nextPause()); err != nil {
 			return err
 		}
-		if err := c.d.look(ctx, &c.Entry, &c.seen, (*table.Table).Peek); err != nil || !c.seen.Busy {
+		if err := c.d.look(ctx, &c.Entry, &c.seen, (*table.Table).LookForTwin); err != nil || !c.seen.Busy {
 			return err
 		}
 	}

@@ -20,7 +20,7 @@ func (t *Table) Begin(ctx context.Context, on *wire.Conn) (tx pgx.Tx, started ti
 	s.ahead = t.queueBegin(p)
 	s.send(ctx, p)
 	s.readBegin(p)
-	return s.Tx, s.At, p.Close()
+	return s.Tx, s.Started, p.Close()
 }
 
 // queueBegin queues BEGIN and the settings of the transaction, and returns the number of
@@ -34,7 +34,7 @@ func (t *Table) queueBegin(p *wire.Pipeline) int {
 // readBegin reads the reply to the statements of queueBegin, if there are any.
 func (s *Seen) readBegin(p *wire.Pipeline) {
 	if s.ahead > 0 {
-		p.Scan(nil, &s.At, nil, nil, nil)
+		p.Scan(nil, &s.Started, nil, nil, nil)
 	}
 }
 

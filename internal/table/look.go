@@ -35,13 +35,13 @@ func (t *Table) LookUpAll(ctx context.Context, on *wire.Conn, entries []*Entry, 
 
 // readAll reads the reply to lookUpAll.
 func readAll(p *wire.Pipeline, see func(n int, s *Seen)) {
-	s := &Seen{}
+	s, n := &Seen{}, int64(0)
 	columns := s.columns()
-	p.Each(append([]any{&s.locks}, columns[:]...), func() error {
+	p.Each(append([]any{&n}, columns[:]...), func() error {
 		s.fill(p)
 		err := s.check(nil)
 		if err == nil {
-			see(int(s.locks)-1, s)
+			see(int(n)-1, s)
 		}
 		return err
 	})
@@ -55,13 +55,14 @@ func names(entries []*Entry) (scopes, tools, keys []string) {
 	return scopes, tools, keys
 }
 
-// Peek looks outside a transaction, in one round trip. A record that it finds is final; a free
-// identity is a hint. If calls claim, Peek does not see a claim: a twin in flight looks free, and
-// the attempt that follows finds it busy.
+// LookForTwin reads the record. Without one it tries the lock: Busy means a twin in flight. It sends
+// a transaction of its own, which ends in the same round trip. A record that it finds is final; a
+// free identity is a hint. If calls claim, LookForTwin does not see a claim: a twin in flight looks
+// free, and the attempt that follows finds it busy.
 //
 // The look-up's snapshot is younger than the lock, whatever isolation level is the session's
 // default.
-func (t *Table) Peek(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
+func (t *Table) LookForTwin(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
 	if t.Profile.Claims {
 		return t.LookUp(ctx, on, e, s)
 	}
@@ -74,17 +75,17 @@ func (t *Table) Peek(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) erro
 	p.Queue(t.lookUp, &e.Scope, &e.Tool, &e.Key)
 	p.Ignore(t.rollback)
 	p.Send(ctx)
-	p.Scan(&s.locked, &s.At)
+	p.Scan(&s.locked, &s.Started)
 	err := s.readLast(p)
 	s.Busy = !s.locked && !s.Found
 	return err
 }
 
-// Probe is Peek that also detects a twin in flight if calls claim: it claims too, and leaves the
-// transaction to be rolled back.
-func (t *Table) Probe(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
+// FindTwin is LookForTwin that also detects a twin in flight if calls claim: it claims too, and
+// leaves the transaction to be rolled back.
+func (t *Table) FindTwin(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
 	if !t.Profile.Claims {
-		return t.Peek(ctx, on, e, s)
+		return t.LookForTwin(ctx, on, e, s)
 	}
 	if err := on.Prepare(ctx, t.usual...); err != nil {
 		return err

@@ -2,7 +2,6 @@ package table
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -48,15 +47,6 @@ func gate(taken, record string) string {
 
 // manySQL are the statements of a part of a batch.
 type manySQL struct{ lock, gate, insert wire.Query }
-
-// writesMany is writes for many records.
-func writesMany(table string) string {
-	return fmt.Sprintf(`INSERT INTO %s AS held %s
-SELECT r.scope, r.tool, r.key, r.fingerprint, r.arg_digests, CASE WHEN pg_catalog.now() = $1::timestamptz THEN 'done' END, r.result, %s
-  FROM unnest($2::text[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::text[], $8::bigint[], $9::bigint[]) AS r (scope, tool, key, fingerprint, arg_digests, result, keep, forget)
-RETURNING scope, tool, key, %s`, table, insertColumns,
-		times("(r.keep * interval '1 microsecond')", "(r.forget * interval '1 microsecond')"), Micros("created_at"))
-}
 
 // read reads the replies to the gate and to the rider, and closes the pipeline.
 func (r *Rider) read(p *wire.Pipeline) error {
@@ -118,35 +108,3 @@ func (t *Table) OpenAll(ctx context.Context, on *wire.Conn, entries []*Entry, ri
 
 // IsStopped reports whether err is the error of the gate.
 func IsStopped(err error) bool { return wire.SQLState(err) == wire.CodeInvalidText }
-
-// QueueRecords is QueueRecord for the calls of a part.
-func (t *Table) QueueRecords(p *wire.Pipeline, entries []*Entry, records []*Record, started *time.Time, limit time.Duration) {
-	scopes, tools, keys := names(entries)
-	n := len(entries)
-	fingerprints, digests, results, keep, forget := make([][]byte, n), make([][]byte, n), make([]*string, n), make([]int64, n), make([]int64, n)
-	for i, e := range entries {
-		fingerprints[i], digests[i], results[i] = e.Fingerprint[:], e.ArgDigests, records[i].stored()
-		keep[i], forget[i] = records[i].keep.Microseconds(), e.Forget.Microseconds()
-	}
-	t.startLimit(p, limit)
-	p.Queue(t.many.insert, started, scopes, tools, keys, fingerprints, digests, results, keep, forget)
-	t.endLimit(p, limit)
-}
-
-// ReadRecords is ReadRecord for the calls of a part.
-func ReadRecords(p *wire.Pipeline, entries []*Entry, records []*Record) {
-	var id Identity
-	var at time.Time
-	next := 0 // rows most likely come in order
-	p.Each([]any{&id.Scope, &id.Tool, &id.Key, &at}, func() error {
-		for range entries {
-			i := next % len(entries)
-			if next++; entries[i].Identity == id {
-				records[i].CreatedAt = at
-				records[i].written(p, entries[i])
-				break
-			}
-		}
-		return nil
-	})
-}

@@ -33,21 +33,29 @@ type Table struct {
 	Profile Profile
 	opts    Options
 
-	// usual are the statements that a call may need, and usualIn those that it may need in a
-	// caller's transaction. usualBegin are the statements of Begin, and usualBeginIn those of both.
-	usual, usualIn, usualBegin, usualBeginIn []wire.Query
+	// The statements that are prepared together: those that a call may need in the library's
+	// transaction; in a caller's; those of Begin; those of Begin and of a call behind it.
+	usual        []wire.Query
+	usualIn      []wire.Query
+	usualBegin   []wire.Query
+	usualBeginIn []wire.Query
 
 	// begin begins an attempt's transaction, and beginLook the transaction of a look-up.
-	begin, beginLook wire.Begin
-	rollback         wire.Query
+	begin     wire.Begin
+	beginLook wire.Begin
+	rollback  wire.Query
 	// Commit ends an attempt.
 	Commit wire.Query
 
-	// lock tries to take the identity's lock and sets the transaction up. lockWait waits for the
-	// lock. lockCapped stops locking after MaxLocks. lockLook tries the lock for a look-up, which
-	// releases it at once.
-	lock, lockWait, lockCapped, lockLook wire.Query
-	// setUp is lock without a lock, and join is setUp for a caller's transaction.
+	// lock tries to take the identity's lock, and sets the library's transaction up.
+	lock wire.Query
+	// lockCapped tries to take the lock in a caller's transaction, which may have MaxLocks of them.
+	lockCapped wire.Query
+	// lockWait waits for the lock.
+	lockWait wire.Query
+	// lockLook tries the lock for a look-up, which releases it at once.
+	lockLook wire.Query
+	// setUp is lock without the lock. join is setUp for a claim in a caller's transaction.
 	setUp, join wire.Query
 	lockTimeout lockTimeoutSQL
 	// primary raises on a standby, whose records may be missing or out of date. It precedes a
@@ -77,14 +85,6 @@ type Table struct {
 // MaxLocks bounds the advisory locks of one transaction. They use the server's shared lock table,
 // which 100,000 exhaust (measured). Further calls take no lock, and the primary key alone decides.
 const MaxLocks = 256
-
-// insertColumns are the columns of a record.
-const insertColumns = `(scope, tool, key, fingerprint, arg_digests, outcome, result, created_at, expires_at, forget_at)`
-
-// Micros returns SQL for a time as microseconds of Unix time, and Hex for a bytea as hex digits.
-// They are the same number and text whatever DateStyle and bytea_output the session has, even if
-// pgx reads them as text.
-func Micros(time string) string { return "(extract(epoch FROM " + time + ") * 1000000)::bigint" }
 
 // Hex: see Micros.
 func Hex(bytes string) string { return "pg_catalog.encode(" + bytes + ", 'hex')" }
@@ -196,21 +196,4 @@ func (o *Options) idleTimeout() []string {
 		"CASE WHEN pg_catalog.current_setting('client_connection_check_interval', true) = '0' AND pg_catalog.version() LIKE 'PostgreSQL%-linux%' THEN " +
 			setLocal("client_connection_check_interval", limit) + " END",
 	}
-}
-
-// writes returns a statement that writes a record. The CASE detects an effect that ended its own
-// transaction: in any other transaction now() differs, the outcome is NULL and the statement
-// raises, so that the server skips the COMMIT behind it.
-func writes(table, onConflict string) string {
-	return fmt.Sprintf(`INSERT INTO %s AS held %s
-VALUES ($1::text, $2::text, $3::text, $5::bytea, $6::bytea, CASE WHEN pg_catalog.now() = $4::timestamptz THEN $7::text END, $8::text, %s)%s
-RETURNING %s`, table, insertColumns, times("$9", "$10"), onConflict, Micros("held.created_at"))
-}
-
-// times returns SQL for the times of a record that is written now. It uses statement_timestamp(),
-// because now() is the start of the transaction, and the record of a slow effect would begin with
-// that age.
-func times(keep, forget string) string {
-	const now = "pg_catalog.statement_timestamp()"
-	return fmt.Sprintf("%[1]s, %[1]s + %[2]s::interval, %[1]s + %[3]s::interval", now, keep, forget)
 }

@@ -44,7 +44,7 @@ func (c *Conn) unshield() {
 
 // CommitTx commits tx, a transaction of conn, and returns the outcome. It waits for up to limit
 // after the end of ctx, because a cancelled COMMIT has an unknown outcome.
-func CommitTx(ctx context.Context, conn *pgx.Conn, tx pgx.Tx, limit time.Duration) (Outcome, error) {
+func CommitTx(ctx context.Context, conn *pgx.Conn, tx pgx.Tx, limit time.Duration) (CommitOutcome, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	defer ShieldCommit(conn)()

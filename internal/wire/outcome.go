@@ -7,12 +7,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Outcome is the state of a transaction after its COMMIT was sent.
-type Outcome int
+// CommitOutcome is the state of a transaction after its COMMIT was sent.
+type CommitOutcome int
 
 const (
 	// Unknown: the transaction may have committed, or may commit yet.
-	Unknown Outcome = iota
+	Unknown CommitOutcome = iota
 	// Committed: the server confirmed it.
 	Committed
 	// NotCommitted: the transaction was rolled back, or is open and will be rolled back.
@@ -21,7 +21,7 @@ const (
 
 // Commit reads the reply to COMMIT at the end of a pipeline that SendUncancelled sent, and closes
 // the pipeline.
-func (p *Pipeline) Commit(pg *pgconn.PgConn) (Outcome, error) {
+func (p *Pipeline) Commit(pg *pgconn.PgConn) (CommitOutcome, error) {
 	defer p.conn.unshield()
 	tag := p.Exec()
 	beforeCommit := p.err != nil && p.succeeded < len(p.ignored)-1
@@ -47,7 +47,7 @@ func (p *Pipeline) Commit(pg *pgconn.PgConn) (Outcome, error) {
 //   - Open, idle: committed if the server replied COMMIT; rolled back if it replied ROLLBACK or
 //     raised its own ERROR. FATAL proves nothing: a pooler that lost its server after the commit
 //     record was written replies FATAL 08P01 (measured).
-func OutcomeOfCommit(pg *pgconn.PgConn, tag pgconn.CommandTag, err error, beforeCommit bool) Outcome {
+func OutcomeOfCommit(pg *pgconn.PgConn, tag pgconn.CommandTag, err error, beforeCommit bool) CommitOutcome {
 	status := pg.TxStatus()
 	switch {
 	case err != nil && (IsUnsent(err) || beforeCommit && IsTxTimeout(err)):

@@ -1,0 +1,224 @@
+package dedup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tooldedup/dedup/internal/guard"
+	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
+)
+
+// This file is one attempt of a call, from the look-up to the record. retry.go decides whether
+// another one follows. CONTRIBUTING.md has a table of where each step of a call is.
+
+// attempt is one try of a call: look the identity up, run the effect, write the record.
+type attempt struct {
+	c     *call
+	table *table.Table
+	on    *wire.Conn
+	// tx is the effect's transaction, before it is guarded.
+	tx pgx.Tx
+	// rider is the call's statement if it rode with the look-up, else nil.
+	rider *table.Rider
+	// started is now() in the transaction. It identifies the transaction: the record is only
+	// written in one with the same now().
+	started time.Time
+	// limit bounds how long the record's statement waits for a twin that does not hold the
+	// identity's lock; 0 is as long as the session allows.
+	limit time.Duration
+	// inOwnTx is true in the library's own transaction, which makeAttempts may repeat.
+	inOwnTx bool
+	// failure is set if the attempt fails after the look-up.
+	failure failure
+	// noneCommitted is true if the attempt proved that no earlier attempt was committed. Only
+	// makeAttempts reads it: DoTx sends no COMMIT.
+	noneCommitted bool
+}
+
+// transaction is what an attempt runs in: a transaction of the library (ownTx in tx.go), or a
+// savepoint in the caller's (savepoint in dotx.go).
+type transaction interface {
+	// open begins, takes the lock or the claim, and looks the identity up.
+	open(ctx context.Context) error
+	// end sends the queued statement of the record, and COMMIT or RELEASE in the same trip.
+	end(ctx context.Context, p *wire.Pipeline) verdict
+	// dropUnusable acts if err makes the connection or its prepared statements unusable: ownTx
+	// closes the connection, and savepoint invalidates the statements.
+	dropUnusable(ctx context.Context, err error)
+	// idleConn returns the connection if it is outside any transaction, else nil. ownTx rolls back
+	// first.
+	idleConn(ctx context.Context) *wire.Conn
+	// look rolls back and looks for a record in a new statement. ownTx sees everything committed.
+	// savepoint sees it unless the caller's snapshot is older (mayHideRecord). With claim it also
+	// detects a twin that holds the row but not the lock.
+	look(ctx context.Context, claim bool) error
+	// close cleans up after the attempt and returns the final verdict. savepoint undoes what a
+	// failed attempt left; ownTx leaves that to giveBack, which rolls back.
+	close(ctx context.Context, v verdict) verdict
+}
+
+// makeAttempt makes one attempt in a transaction of its own. It takes three round trips if the
+// identity is free, two if there is a record or a twin, and two if the effect is a statement that
+// rides with the look-up.
+func (c *call) makeAttempt(ctx context.Context) verdict {
+	c.attempts++
+	c.current = attempt{c: c, inOwnTx: true}
+	pooled, err := c.d.acquire(ctx)
+	if err != nil {
+		return c.openFailed(ctx, err)
+	}
+	own := &ownTx{attempt: &c.current, pooled: pooled}
+	defer func() { own.giveBack(ctx) }() // rolls back, after a panic too
+	if err := c.d.checkTable(ctx, pooled.Conn()); err != nil {
+		wire.DropUnusable(ctx, pooled.Conn(), err)
+		return c.openFailed(ctx, err)
+	}
+	return own.runOn(ctx, wire.On(pooled.Conn()))
+}
+
+// run runs the attempt in tx and resolves a failure.
+func (a *attempt) run(ctx context.Context, tx transaction) (v verdict) {
+	c := a.c
+	returned := false
+	defer func() {
+		switch {
+		case returned:
+		case c.endedTx:
+			_ = c.recordBroken(ctx, guard.ErrTxEnded, tx.idleConn(ctx)) // the caller gets the panic
+		default:
+			_ = tx.close(ctx, fail(nil))
+		}
+	}()
+	c.seen = table.Seen{}
+	err := tx.open(ctx)
+	a.started = c.seen.Started
+	if err != nil {
+		tx.dropUnusable(ctx, err)
+		v = c.openFailed(ctx, err)
+	} else if early, ok := c.mayRun(); !ok {
+		v = early
+	} else {
+		v = a.runAndRecord(ctx, tx)
+		a.noneCommitted = v.kind != done && v.kind != unknown && a.table.FreeIsProof()
+	}
+	if v.kind == failed && a.failure.at != notFailed {
+		tx.dropUnusable(ctx, v.err)
+		v = a.resolveFailure(ctx, tx, v.err)
+	}
+	returned = true
+	return tx.close(ctx, v)
+}
+
+// mayRun reports whether the effect may run, by the result of the look-up. If not, v ends the
+// attempt.
+func (c *call) mayRun() (v verdict, ok bool) {
+	switch s := &c.seen; {
+	case s.Found:
+		return verdict{kind: found}, false
+	case s.Busy:
+		return verdict{kind: busy, err: s.Held}, false
+	case s.Hidden:
+		return c.conflict(errHidden), false
+	case c.lost.err != nil && !c.lost.provable(c.Forget):
+		return fail(errForgotten), false
+	case c.stmt.Stopped: // by a forgotten record, or by one that was written after the look-up
+		c.separateTrip = true
+		return verdict{kind: again}, false
+	}
+	return verdict{}, true
+}
+
+// runAndRecord runs the effect, unless its statement rode with the look-up, and writes the record.
+func (a *attempt) runAndRecord(ctx context.Context, tx transaction) verdict {
+	c := a.c
+	text, err := a.recordText(ctx)
+	switch {
+	case err != nil:
+		return a.failAt(atEffect, err)
+	case ctx.Err() != nil: // nothing is committed: neither the record nor COMMIT was sent
+		return fail(beforeCommit(ctx))
+	}
+	if c.discarded {
+		a.on.InvalidateAll()
+	}
+	c.written = table.NewRecord(&c.Entry, c.written.Outcome, text)
+	p := a.on.Pipeline()
+	a.table.QueueRecord(p, &c.Entry, &c.written, &a.started, a.limit)
+	return tx.end(ctx, p)
+}
+
+// beforeCommit is the error of a call whose context ended before its record was sent.
+func beforeCommit(ctx context.Context) error {
+	return fmt.Errorf("dedup: before commit: %w", contextError(ctx))
+}
+
+// recordText returns the text to record. If the statement rode with the look-up, its row is the
+// text. Otherwise recordText runs the effect.
+func (a *attempt) recordText(ctx context.Context) (text string, err error) {
+	if a.rider == nil {
+		return a.runEffect(ctx)
+	}
+	if err := a.rider.Err; err != nil {
+		if a.failure.rode = true; mayBeStale(err) {
+			a.on.Invalidate(a.rider.Query)
+		}
+		return "", err
+	}
+	return a.c.stmt.row, wire.CheckSession(a.on.PgConn())
+}
+
+// runEffect runs the effect on a guarded transaction and returns the text to record. If the attempt
+// records a refusal or a broken call, the text is already known, and no effect runs. After the
+// effect, runEffect checks the transaction. If the effect panics, the call keeps whether its
+// transaction has ended.
+func (a *attempt) runEffect(ctx context.Context) (text string, err error) {
+	c := a.c
+	if c.written.Outcome != table.Done {
+		return c.written.Result, nil
+	}
+	inner := guard.Enter(ctx, c.owner(a.on), a.tx)
+	defer inner.Leave()
+	returned := false
+	defer func() {
+		if !returned {
+			c.endedTx = inner.EndedTx(ctx, a.started)
+		}
+	}()
+	text, err = c.effect(inner, inner.Tx())
+	returned = true
+	if err == nil && ctx.Err() != nil { // the guard must examine the transaction, because no record's statement will
+		err = beforeCommit(ctx)
+	}
+	return text, inner.Check(ctx, a.started, err)
+}
+
+// owner identifies the call and its database for calls inside its effect.
+func (c *request) owner(on *wire.Conn) guard.Owner {
+	return guard.Owner{Database: on.Database(), Schema: c.d.opts.Schema, Scope: c.Scope, Tool: c.Tool, Key: c.Key}
+}
+
+// readRecord reads the reply to the record's statement. It returns the stage at which the attempt
+// failed if the pipeline returns an error.
+func (a *attempt) readRecord(p *wire.Pipeline) stage {
+	sent := p.SentAt
+	table.ReadRecord(p, &a.c.Entry, &a.c.written)
+	if !p.Failed() {
+		return atCommit
+	}
+	a.failure.blocked = time.Since(sent)
+	return atRecord
+}
+
+// recordLimit bounds how long the record's statement waits for a twin that does not hold the
+// identity's lock. It is the rest of MaxWait, at least RowTimeout and at most half of
+// CommitTimeout. Without a MaxWait it is 0, which sets no limit.
+func (c *call) recordLimit() time.Duration {
+	if c.maxWait == 0 {
+		return 0
+	}
+	return min(max(c.maxWait-c.waits.all, table.RowTimeout), c.d.opts.CommitTimeout/2)
+}

@@ -1,0 +1,122 @@
+package table
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tooldedup/dedup/internal/wire"
+)
+
+// Limit returns statements that bound waits for rows and locks between set and reset: to limit, and
+// to the session's own lock_timeout if that is shorter. A limit of 0 sets no bound. On several
+// servers (Profile.Spread) the statements need a transaction block.
+func Limit(p Profile, limit time.Duration) (set, reset []string) {
+	if limit == 0 {
+		return nil, nil
+	}
+	l, text := newLockTimeoutSQL(p), lockTimeout(roundUp(limit))
+	if p.Spread {
+		return []string{l.keep.Text, "set local lock_timeout = " + text}, []string{l.release.Text, l.reset.Text}
+	}
+	return []string{strings.ReplaceAll(l.set.Text, "$1::bigint", text)}, []string{l.reset.Text}
+}
+
+// lockTimeoutSQL bounds how long statements wait for rows and locks.
+type lockTimeoutSQL struct {
+	// set saves the session's own limit and sets another one, unless its own is shorter. reset
+	// restores it.
+	set, reset wire.Query
+	// If rows are spread, keep comes first, then SET LOCAL with the limit: Citus passes SET LOCAL
+	// on if keep tells it to, but never set_config. release ends that.
+	keep, release wire.Query
+	spread        bool
+}
+
+func newLockTimeoutSQL(p Profile) lockTimeoutSQL {
+	const (
+		save   = `pg_catalog.set_config('tool_dedup.lock_timeout', pg_catalog.current_setting('lock_timeout'), true)`
+		saved  = `pg_catalog.current_setting('tool_dedup.lock_timeout')`
+		giveUp = `pg_catalog.set_config('lock_timeout', ` + saved + `, true)`
+		pass   = `'citus.propagate_set_commands'`
+		passed = `'tool_dedup.propagate'`
+	)
+	if !p.Spread {
+		return lockTimeoutSQL{
+			set: wire.NewQuery(`SELECT ` + save + `,
+       pg_catalog.set_config('lock_timeout', ` + shorterTimeout("$1::bigint", "own.max") + `, true)
+  FROM (SELECT pg_catalog.current_setting('lock_timeout') AS max) own`),
+			reset: wire.NewQuery(`SELECT ` + giveUp),
+		}
+	}
+	return lockTimeoutSQL{
+		spread: true,
+		keep: wire.NewQuery(`SELECT ` + save + `,
+       pg_catalog.set_config(` + passed + `, COALESCE(pg_catalog.current_setting(` + pass + `, true), 'none'), true),
+       pg_catalog.set_config(` + pass + `, 'local', true)`),
+		set:     wire.NewQuery(`SELECT pg_catalog.set_config('lock_timeout', ` + shorterTimeout("$1::bigint", saved) + `, true)`),
+		release: wire.NewQuery(`set local lock_timeout to default`),
+		reset: wire.NewQuery(`SELECT ` + giveUp + `,
+       pg_catalog.set_config(` + pass + `, pg_catalog.current_setting(` + passed + `), true)`),
+	}
+}
+
+// usual returns the statements to prepare. SET LOCAL takes no parameter and is not among them.
+func (l *lockTimeoutSQL) usual() []wire.Query {
+	if l.spread {
+		return []wire.Query{l.keep, l.set, l.release, l.reset}
+	}
+	return []wire.Query{l.set, l.reset}
+}
+
+// startLimit bounds the waits for rows and locks of the statements that are queued until endLimit.
+// A limit of 0 sets no bound.
+func (t *Table) startLimit(p *wire.Pipeline, limit time.Duration) {
+	if limit == 0 {
+		return
+	}
+	l := &t.lockTimeout
+	if l.spread {
+		limit = roundUp(limit)
+		p.Ignore(l.keep)
+		p.Ignore(wire.Query{Text: "set local lock_timeout = " + lockTimeout(limit)})
+	}
+	text := lockTimeout(limit)
+	p.Ignore(l.set, &text)
+}
+
+// endLimit restores the session's own limit.
+func (t *Table) endLimit(p *wire.Pipeline, limit time.Duration) {
+	if limit == 0 {
+		return
+	}
+	if t.lockTimeout.spread {
+		p.Ignore(t.lockTimeout.release)
+	}
+	p.Ignore(t.lockTimeout.reset)
+}
+
+// roundUp rounds a limit up to two digits of milliseconds, so that there are few different texts:
+// connections keep the texts that they sent.
+func roundUp(limit time.Duration) time.Duration {
+	limit, unit := min(limit, maxLockTimeout), time.Millisecond
+	for limit > 100*unit {
+		unit *= 10
+	}
+	return (limit + unit - 1) / unit * unit
+}
+
+// maxLockTimeout is the maximum of lock_timeout: an int32 of milliseconds.
+const maxLockTimeout = math.MaxInt32 * time.Millisecond
+
+// lockTimeout returns a limit as a value of lock_timeout, in which 0 sets no bound.
+func lockTimeout(limit time.Duration) string {
+	return strconv.FormatInt(min(max(limit, time.Millisecond), maxLockTimeout).Milliseconds(), 10)
+}
+
+// shorterTimeout returns SQL for the shorter of two lock_timeouts: ms milliseconds, and the
+// session's own.
+func shorterTimeout(ms, own string) string {
+	return "CASE WHEN " + own + " <> '0' AND " + own + "::interval < " + ms + " * interval '1 millisecond' THEN " + own + " ELSE " + ms + "::text END"
+}
