@@ -45,7 +45,7 @@ type transaction interface {
 	// open begins, takes the lock or the claim, and looks the identity up.
 	open(ctx context.Context) error
 	// end sends the queued statement of the record, and COMMIT or RELEASE in the same trip.
-	end(ctx context.Context, p *wire.Pipeline) verdict
+	end(ctx context.Context, p *wire.Pipeline) ending
 	// dropUnusable acts if err makes the connection or its prepared statements unusable: ownTx
 	// closes the connection, and savepoint invalidates the statements.
 	dropUnusable(ctx context.Context, err error)
@@ -56,15 +56,15 @@ type transaction interface {
 	// savepoint sees it unless the caller's snapshot is older (mayHideRecord). With claim it also
 	// detects a twin that holds the row but not the lock.
 	look(ctx context.Context, claim bool) error
-	// close cleans up after the attempt and returns the final verdict. savepoint undoes what a
+	// close cleans up after the attempt and returns the final ending. savepoint undoes what a
 	// failed attempt left; ownTx leaves that to giveBack, which rolls back.
-	close(ctx context.Context, v verdict) verdict
+	close(ctx context.Context, end ending) ending
 }
 
 // makeAttempt makes one attempt in a transaction of its own. It takes three round trips if the
 // identity is free, two if there is a record or a twin, and two if the effect is a statement that
 // rides with the look-up.
-func (c *call) makeAttempt(ctx context.Context) verdict {
+func (c *call) makeAttempt(ctx context.Context) ending {
 	c.attempts++
 	c.current = attempt{c: c, inOwnTx: true}
 	pooled, err := c.d.acquire(ctx)
@@ -81,7 +81,7 @@ func (c *call) makeAttempt(ctx context.Context) verdict {
 }
 
 // run runs the attempt in tx and resolves a failure.
-func (a *attempt) run(ctx context.Context, tx transaction) (v verdict) {
+func (a *attempt) run(ctx context.Context, tx transaction) (end ending) {
 	c := a.c
 	returned := false
 	defer func() {
@@ -98,42 +98,42 @@ func (a *attempt) run(ctx context.Context, tx transaction) (v verdict) {
 	a.started = c.seen.Started
 	if err != nil {
 		tx.dropUnusable(ctx, err)
-		v = c.openFailed(ctx, err)
+		end = c.openFailed(ctx, err)
 	} else if early, ok := c.mayRun(); !ok {
-		v = early
+		end = early
 	} else {
-		v = a.runAndRecord(ctx, tx)
-		a.noneCommitted = v.kind != done && v.kind != unknown && a.table.FreeIsProof()
+		end = a.runAndRecord(ctx, tx)
+		a.noneCommitted = end.kind != done && end.kind != unknown && a.table.FreeIsProof()
 	}
-	if v.kind == failed && a.failure.at != notFailed {
-		tx.dropUnusable(ctx, v.err)
-		v = a.resolveFailure(ctx, tx, v.err)
+	if end.kind == failed && a.failure.at != notFailed {
+		tx.dropUnusable(ctx, end.err)
+		end = a.resolveFailure(ctx, tx, end.err)
 	}
 	returned = true
-	return tx.close(ctx, v)
+	return tx.close(ctx, end)
 }
 
-// mayRun reports whether the effect may run, by the result of the look-up. If not, v ends the
+// mayRun reports whether the effect may run, by the result of the look-up. If not, end ends the
 // attempt.
-func (c *call) mayRun() (v verdict, ok bool) {
+func (c *call) mayRun() (end ending, ok bool) {
 	switch s := &c.seen; {
 	case s.Found:
-		return verdict{kind: found}, false
+		return ending{kind: found}, false
 	case s.Busy:
-		return verdict{kind: busy, err: s.Held}, false
+		return ending{kind: busy, err: s.Held}, false
 	case s.Hidden:
 		return c.conflict(errHidden), false
 	case c.lost.err != nil && !c.lost.provable(c.Forget):
 		return fail(errForgotten), false
 	case c.stmt.Stopped: // by a forgotten record, or by one that was written after the look-up
 		c.separateTrip = true
-		return verdict{kind: again}, false
+		return ending{kind: again}, false
 	}
-	return verdict{}, true
+	return ending{}, true
 }
 
 // runAndRecord runs the effect, unless its statement rode with the look-up, and writes the record.
-func (a *attempt) runAndRecord(ctx context.Context, tx transaction) verdict {
+func (a *attempt) runAndRecord(ctx context.Context, tx transaction) ending {
 	c := a.c
 	text, err := a.recordText(ctx)
 	switch {

@@ -77,8 +77,8 @@ func (b *parts) run(calls []*call) {
 // and the untried calls after it as another.
 func (b *parts) send(part []*call) {
 	for len(part) > 1 && b.failuresLeft >= 0 {
-		v, culprit := b.attempt(part)
-		switch v.kind {
+		end, culprit := b.attempt(part)
+		switch end.kind {
 		case done:
 			for _, c := range part {
 				c.err = c.useWritten(b.ctx)
@@ -86,7 +86,7 @@ func (b *parts) send(part []*call) {
 			return
 		case unknown:
 			for _, c := range part {
-				c.lost.add(v.err, c.written)
+				c.lost.add(end.err, c.written)
 			}
 			b.alone = append(b.alone, part...)
 			return
@@ -98,12 +98,12 @@ func (b *parts) send(part []*call) {
 			b.alone = append(b.alone, part[culprit])
 			part = part[culprit+1:]
 			continue
-		case wire.SQLState(v.err) == wire.CodePreparedMissing: // another user of the connection discarded its prepared statements
+		case wire.SQLState(end.err) == wire.CodePreparedMissing: // another user of the connection discarded its prepared statements
 			continue
-		case table.IsConflict(v.err):
+		case table.IsConflict(end.err):
 			b.lookUp(part)
 			fallthrough
-		case v.kind == found:
+		case end.kind == found:
 			if rest := b.remaining(part); len(rest) < len(part) {
 				part = rest
 				continue
@@ -130,9 +130,9 @@ func (b *parts) remaining(part []*call) (rest []*call) {
 	return rest
 }
 
-// attempt makes one transaction of a part. The verdict is found if some calls have a record or a
+// attempt makes one transaction of a part. The ending is found if some calls have a record or a
 // twin. culprit is the index of the call that made the part fail, or -1 if it is unknown.
-func (b *parts) attempt(part []*call) (v verdict, culprit int) {
+func (b *parts) attempt(part []*call) (end ending, culprit int) {
 	pooled, err := b.d.acquire(b.ctx)
 	if err != nil {
 		return retry(err), -1
@@ -150,7 +150,7 @@ func (b *parts) attempt(part []*call) (v verdict, culprit int) {
 }
 
 // attemptOn makes the transaction on a connection. The transaction may stay open.
-func (b *parts) attemptOn(on *wire.Conn, part []*call) (v verdict, culprit int) {
+func (b *parts) attemptOn(on *wire.Conn, part []*call) (end ending, culprit int) {
 	t, conn := b.d.table(), on.Conn()
 	entries := make([]*table.Entry, len(part))
 	riders, queries := make([]*table.Rider, len(part)), make([]wire.Query, len(part))
@@ -179,7 +179,7 @@ func (b *parts) attemptOn(on *wire.Conn, part []*call) (v verdict, culprit int) 
 		wire.DropUnusable(b.ctx, conn, err)
 		return fail(err), failed
 	case table.IsStopped(err):
-		return verdict{kind: found}, -1
+		return ending{kind: found}, -1
 	case err != nil:
 		wire.DropUnusable(b.ctx, conn, err)
 		return fail(err), -1
@@ -193,7 +193,7 @@ func (b *parts) attemptOn(on *wire.Conn, part []*call) (v verdict, culprit int) 
 }
 
 // commit sends the records of a part and COMMIT.
-func (b *parts) commit(on *wire.Conn, t *table.Table, part []*call, entries []*table.Entry, started time.Time) verdict {
+func (b *parts) commit(on *wire.Conn, t *table.Table, part []*call, entries []*table.Entry, started time.Time) ending {
 	records, limit := make([]*table.Record, len(part)), time.Duration(0)
 	for i, c := range part {
 		c.written = table.NewRecord(&c.Entry, table.Done, c.stmt.row)
@@ -208,9 +208,9 @@ func (b *parts) commit(on *wire.Conn, t *table.Table, part []*call, entries []*t
 	outcome, err := b.d.sendCommit(b.ctx, on.Conn(), p, func() { table.ReadRecords(p, entries, records) })
 	switch outcome {
 	case wire.Committed:
-		return verdict{kind: done}
+		return ending{kind: done}
 	case wire.Unknown:
-		return verdict{kind: unknown, err: err}
+		return ending{kind: unknown, err: err}
 	}
 	wire.DropUnusable(b.ctx, on.Conn(), err)
 	return fail(err)

@@ -24,9 +24,9 @@ func (c *call) recordBroken(ctx context.Context, cause error, on *wire.Conn) err
 	block.span.ctx, block.span.call, block.span.began = c.span.ctx, c.span.call, c.span.began
 	if on != nil {
 		block.current = attempt{c: block, inOwnTx: true}
-		v := (&ownTx{attempt: &block.current}).runOn(ctx, on)
+		end := (&ownTx{attempt: &block.current}).runOn(ctx, on)
 		wire.Rollback(ctx, on.Conn())
-		if v.kind == done && !block.written.CreatedAt.IsZero() || v.kind == found && block.seen.Record.IsBroken() {
+		if end.kind == done && !block.written.CreatedAt.IsZero() || end.kind == found && block.seen.Record.IsBroken() {
 			err.Err = joinErr(err.Err, c.d.auditBroken(ctx, on, &c.Identity, cause))
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 // The primary key of tool_dedup decides which of several calls of an identity has its effect. This
 // file turns a conflict into a read of the winning row.
 
-// resolveFailure rolls a failed attempt back, looks for a record, and returns the verdict.
+// resolveFailure rolls a failed attempt back, looks for a record, and returns the ending.
 //
 // The first error proves nothing. A lost race may show as a violation of tool_dedup's key, of a
 // unique index of the application's own table, as a serialization failure, as a deadlock, or as any
@@ -26,7 +26,7 @@ import (
 //     claim shows that a twin holds the row, the call waits for the twin.
 //   - Otherwise classify decides. This attempt held the identity throughout, so no twin can have
 //     succeeded meanwhile, and the failure may be returned.
-func (a *attempt) resolveFailure(ctx context.Context, tx transaction, err error) verdict {
+func (a *attempt) resolveFailure(ctx context.Context, tx transaction, err error) ending {
 	c := a.c
 	switch {
 	case err == guard.ErrTxEnded, a.failure.at == atRecord && table.Tripped(err):
@@ -40,7 +40,7 @@ func (a *attempt) resolveFailure(ctx context.Context, tx transaction, err error)
 		// The statement may be older than a change of a type. If it also fails when sent
 		// separately, the error is the statement's.
 		c.separateTrip = true
-		return verdict{kind: again}
+		return ending{kind: again}
 	}
 	if err = a.redact(err); a.failure.rode {
 		err = byEffect(c.stmt.applyOnError(err, a.failure.connLost))
@@ -52,10 +52,10 @@ func (a *attempt) resolveFailure(ctx context.Context, tx transaction, err error)
 		return fail(joinErr(err, fmt.Errorf("looking up the record: %w", lookErr)))
 	case c.seen.Found:
 		c.waits.all += a.failure.blocked
-		return verdict{kind: found}
+		return ending{kind: found}
 	case c.seen.Busy && a.failure.blocked > 0:
 		c.waits.all += a.failure.blocked
-		return verdict{kind: busy}
+		return ending{kind: busy}
 	}
 	a.noneCommitted = true // the look-up of ownTx saw everything committed, at every level
 	return c.classify(err)
@@ -70,14 +70,14 @@ var errHidden = errors.New("dedup: an invisible row conflicts with the claim")
 // (measured).
 const maxConflicts = 2
 
-// conflict is the verdict on a unique violation without a record: a few more attempts, then an
+// conflict is the ending after a unique violation without a record: a few more attempts, then an
 // ErrSchema.
-func (c *call) conflict(err error) verdict {
+func (c *call) conflict(err error) ending {
 	c.conflicts++
 	if c.conflicts > maxConflicts || c.current.inOwnTx && c.conflicts >= c.d.opts.Retry.MaxAttempts {
-		return verdict{kind: failed, err: c.conflictError(err), conflict: true}
+		return ending{kind: failed, err: c.conflictError(err), conflict: true}
 	}
-	return verdict{kind: again, pause: true, err: err, conflict: true}
+	return ending{kind: again, pause: true, err: err, conflict: true}
 }
 
 // conflictError describes a conflict that no record explains.

@@ -78,16 +78,16 @@ func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
 	}
 	t, err := c.d.checkTableOf(ctx, on)
 	if err != nil {
-		v := c.openFailed(ctx, err)
-		if v.kind == again && wire.SQLState(err) != wire.CodeReadOnly {
-			return restartTx(v.err)
+		end := c.openFailed(ctx, err)
+		if end.kind == again && wire.SQLState(err) != wire.CodeReadOnly {
+			return restartTx(end.err)
 		}
-		return v.err
+		return end.err
 	}
 	for {
 		c.attempts++
 		c.current = attempt{c: c, table: t, on: on, tx: tx, limit: c.maxWait}
-		switch v := c.current.run(ctx, savepoint{&c.current, savepointName(tx), deferred}); v.kind {
+		switch end := c.current.run(ctx, savepoint{&c.current, savepointName(tx), deferred}); end.kind {
 		case again:
 			continue
 		case done:
@@ -96,7 +96,7 @@ func (c *call) doTx(ctx context.Context, tx pgx.Tx) error {
 			c.rec = &c.seen.Record
 			return nil
 		default:
-			return v.err
+			return end.err
 		}
 	}
 }
@@ -135,14 +135,14 @@ func (sp savepoint) open(ctx context.Context) error {
 }
 
 // end sends the record and RELEASE of the savepoint.
-func (sp savepoint) end(ctx context.Context, p *wire.Pipeline) verdict {
+func (sp savepoint) end(ctx context.Context, p *wire.Pipeline) ending {
 	p.Ignore(wire.Query{Text: "release savepoint " + sp.name})
 	p.Send(ctx)
 	at := sp.readRecord(p)
 	if err := p.Close(); err != nil {
 		return sp.failAt(at, err)
 	}
-	return verdict{kind: done}
+	return ending{kind: done}
 }
 
 func (sp savepoint) dropUnusable(_ context.Context, err error) { sp.on.InvalidateAfter(err) }
@@ -177,35 +177,35 @@ func (sp savepoint) tryClaim(ctx context.Context, s *table.Seen) error {
 	return redact(err)
 }
 
-func (sp savepoint) close(ctx context.Context, v verdict) verdict {
-	v = sp.inTx(ctx, v)
-	if v.kind == done || !sp.c.seen.InSavepoint || errors.Is(v.err, ErrBroken) || sp.on.PgConn().IsClosed() {
-		return v
+func (sp savepoint) close(ctx context.Context, end ending) ending {
+	end = sp.inTx(ctx, end)
+	if end.kind == done || !sp.c.seen.InSavepoint || errors.Is(end.err, ErrBroken) || sp.on.PgConn().IsClosed() {
+		return end
 	}
 	if left := sp.backOut(ctx); left != nil {
-		return fail(joinErr(v.err, left))
+		return fail(joinErr(end.err, left))
 	}
-	return v
+	return end
 }
 
-// inTx adapts a verdict to the caller's transaction, which only its caller can restart.
-func (sp savepoint) inTx(ctx context.Context, v verdict) verdict {
+// inTx adapts an ending to the caller's transaction, which only its caller can restart.
+func (sp savepoint) inTx(ctx context.Context, end ending) ending {
 	fresh := sp.c.seen.Fresh
 	switch {
-	case v.kind == busy: // it has waited inside Postgres
+	case end.kind == busy: // it has waited inside Postgres
 		return fail(ErrInFlight)
-	case v.kind == again && (!v.pause || v.conflict && fresh):
-		return v
-	case v.kind == again && wire.SQLState(v.err) == wire.CodeReadOnly:
-		return fail(fmt.Errorf("dedup: in the caller's transaction: %w", redact(v.err)))
-	case v.kind == again, v.conflict && !fresh:
-		return fail(restartTx(redact(v.err)))
-	case v.kind == failed && sp.mayHideRecord(ctx, v.err):
-		return fail(sp.findNewerRecord(ctx, v.err))
-	case v.kind == failed && !sp.c.seen.InSavepoint && !sp.on.PgConn().IsClosed() && sp.on.PgConn().TxStatus() == 'E':
-		return fail(fmt.Errorf("%w (the transaction is aborted; roll it back)", v.err))
+	case end.kind == again && (!end.pause || end.conflict && fresh):
+		return end
+	case end.kind == again && wire.SQLState(end.err) == wire.CodeReadOnly:
+		return fail(fmt.Errorf("dedup: in the caller's transaction: %w", redact(end.err)))
+	case end.kind == again, end.conflict && !fresh:
+		return fail(restartTx(redact(end.err)))
+	case end.kind == failed && sp.mayHideRecord(ctx, end.err):
+		return fail(sp.findNewerRecord(ctx, end.err))
+	case end.kind == failed && !sp.c.seen.InSavepoint && !sp.on.PgConn().IsClosed() && sp.on.PgConn().TxStatus() == 'E':
+		return fail(fmt.Errorf("%w (the transaction is aborted; roll it back)", end.err))
 	}
-	return v
+	return end
 }
 
 // mayHideRecord reports whether a twin's record that the transaction's snapshot does not see may

@@ -42,9 +42,9 @@ type failure struct {
 	readOnly bool
 }
 
-// failAt is the verdict on an attempt that failed after its look-up. It notes the state of the
+// failAt is the ending of an attempt that failed after its look-up. It notes the state of the
 // connection, which changes later.
-func (a *attempt) failAt(at stage, err error) verdict {
+func (a *attempt) failAt(at stage, err error) ending {
 	f, pg := &a.failure, a.on.PgConn()
 	f.at = at
 	if at != atRecord || wire.SQLState(err) != wire.CodeLockNotAvailable {
@@ -63,9 +63,9 @@ func (a *attempt) redact(err error) error {
 	return err
 }
 
-// classify returns the verdict on a failure that no record explains. The order of the cases
+// classify returns the ending after a failure that no record explains. The order of the cases
 // matters.
-func (c *call) classify(err error) verdict {
+func (c *call) classify(err error) ending {
 	f := &c.current.failure
 	var final *finalError
 	var notFinal *notFinalError
@@ -76,7 +76,7 @@ func (c *call) classify(err error) verdict {
 		return fail(invalidEffect(err, "has discarded the prepared statements of its connection (DEALLOCATE, DISCARD); leave them, or call pgx's Conn.DeallocateAll after the transaction"))
 	case f.at == atRecord && wire.SQLState(err) == wire.CodePreparedMissing && !c.discarded:
 		c.discarded = true // the effect discarded them; the next attempt uses another connection
-		return verdict{kind: again}
+		return ending{kind: again}
 	case f.readOnly:
 		return fail(readOnlyTx(err))
 	case mayRetryEffect(err, f.connLost):
@@ -100,25 +100,25 @@ func (c *call) classify(err error) verdict {
 	}
 }
 
-// openFailed returns the verdict on a failure before the effect. Nothing ran, so no record can
+// openFailed returns the ending after a failure before the effect. Nothing ran, so no record can
 // explain it.
-func (c *call) openFailed(ctx context.Context, err error) verdict {
+func (c *call) openFailed(ctx context.Context, err error) ending {
 	switch {
 	case wire.SQLState(err) == wire.CodeUniqueViolation: // of a claim
 		return c.conflict(err)
 	case wire.IsUnsent(err) && c.stmt.Read != nil && !c.separateTrip:
 		c.separateTrip = true
-		return verdict{kind: again}
+		return ending{kind: again}
 	case wire.SQLState(err) == wire.CodePreparedMissing && c.preparedMissing < c.d.pool.Stat().MaxConns():
 		c.preparedMissing++ // another user of the connection discarded its prepared statements
-		return verdict{kind: again, err: err}
+		return ending{kind: again, err: err}
 	}
 	err = c.d.withHint(hintPooler(err))
 	switch {
 	case wire.IsReadOnlyTx(err): // behind a statement that a standby refuses
 		return fail(readOnlyTx(err))
 	case mayRetry(ctx, err):
-		return verdict{kind: again, err: err, pause: true, outage: isOutage(err)}
+		return ending{kind: again, err: err, pause: true, outage: isOutage(err)}
 	case errors.Is(err, ErrSchema):
 		return fail(err)
 	case ctx.Err() != nil:
@@ -163,13 +163,13 @@ func mayBeStale(err error) bool {
 
 // refuse prepares the next attempt to record a refusal. A refusal must not share a transaction with
 // the effect's writes.
-func (c *call) refuse(cause error) verdict {
+func (c *call) refuse(cause error) ending {
 	text, err := encodeRefusal(cause, c.d.opts.MaxResultBytes)
 	if err != nil {
 		return fail(fmt.Errorf("%w (the refusal: %w)", err, cause))
 	}
 	c.written, c.cause = table.Record{Outcome: table.Refused, Result: text}, cause
-	return verdict{kind: again}
+	return ending{kind: again}
 }
 
 // unrecorded removes the mark of Final from an error that was not recorded, because the next call

@@ -19,7 +19,7 @@ import (
 // sqlError is an error of the server's, wrapped as an effect may wrap it.
 func sqlError(code string) error { return fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code}) }
 
-// TestClassify: the verdict on a failure that no record explains.
+// TestClassify: the ending after a failure that no record explains.
 func TestClassify(t *testing.T) {
 	t.Parallel()
 
@@ -68,19 +68,19 @@ func TestClassify(t *testing.T) {
 	} {
 		made := newCall(c.store)
 		made.current = attempt{failure: c.at, inOwnTx: true}
-		v := made.classify(c.cause)
-		got, err := fails, v.err
+		end := made.classify(c.cause)
+		got, err := fails, end.err
 		switch {
-		case v.conflict:
+		case end.conflict:
 			got = conflicts
 		case made.written.Outcome == table.Refused:
 			got, err = refuses, made.cause
-			require.False(t, v.pause, name)
-		case v.kind == again:
+			require.False(t, end.pause, name)
+		case end.kind == again:
 			got = retries
-			require.True(t, v.pause, name)
+			require.True(t, end.pause, name)
 		default:
-			require.Equal(t, failed, v.kind, name)
+			require.Equal(t, failed, end.kind, name)
 		}
 		require.Equal(t, c.want, got, name)
 		if c.err == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// kind classifies a verdict. docs/design.md has a table of the kinds.
+// kind classifies an ending. docs/design.md has a table of the kinds.
 type kind int
 
 const (
@@ -21,8 +21,8 @@ const (
 	failed              // nothing was committed, unless the effect ended its transaction; resolveFailure may still change it
 )
 
-// verdict is how an attempt ended: its kind, and the error that caused it.
-type verdict struct {
+// ending is how an attempt ended: its kind, and the error that caused it.
+type ending struct {
 	kind kind
 	err  error
 	// pause is true if the next attempt waits, within Options.Retry. An unknown outcome always
@@ -36,11 +36,11 @@ type verdict struct {
 	outage bool
 }
 
-// fail returns the verdict that ends the call with err.
-func fail(err error) verdict { return verdict{kind: failed, err: err} }
+// fail returns the ending after which err answers the call.
+func fail(err error) ending { return ending{kind: failed, err: err} }
 
-// retry returns the verdict that another attempt, after a pause, may avoid err.
-func retry(err error) verdict { return verdict{kind: again, pause: true, err: err} }
+// retry returns the ending after which another attempt, after a pause, may avoid err.
+func retry(err error) ending { return ending{kind: again, pause: true, err: err} }
 
 // makeAttempts makes attempts until a record or an error answers the call. It retries these:
 //
@@ -57,14 +57,14 @@ func (c *call) makeAttempts(ctx context.Context) error {
 		c.useLookUp() // if the look fails, the attempt meets the same fault and reports it
 	}
 	for faults := 0; c.rec == nil; {
-		v := c.makeAttempt(ctx)
+		end := c.makeAttempt(ctx)
 		if c.current.noneCommitted {
 			c.lost = lostCommit{}
 		}
-		if v.kind == busy {
-			v = c.wait(ctx, v)
+		if end.kind == busy {
+			end = c.wait(ctx, end)
 		}
-		next, err := c.next(ctx, v)
+		next, err := c.next(ctx, end)
 		switch next {
 		case answerIt, failIt:
 			return err
@@ -72,7 +72,7 @@ func (c *call) makeAttempts(ctx context.Context) error {
 			continue
 		}
 		if faults++; faults >= c.d.opts.Retry.MaxAttempts {
-			return c.exhaust(&exhaustion{attempts: c.attempts, err: err, outage: v.outage})
+			return c.exhaust(&exhaustion{attempts: c.attempts, err: err, outage: end.outage})
 		}
 		if err := c.pause(ctx, faults, err); err != nil {
 			return c.orUnknown(err)
@@ -81,7 +81,7 @@ func (c *call) makeAttempts(ctx context.Context) error {
 	return nil
 }
 
-// step is what follows a verdict.
+// step is what follows an ending.
 type step int
 
 const (
@@ -91,10 +91,10 @@ const (
 	tryAfterAPause             // another attempt follows within Options.Retry, because of an error
 )
 
-// next uses the verdict's record or error, and returns the step that follows. docs/design.md has
+// next uses the ending's record or error, and returns the step that follows. docs/design.md has
 // the rules as a table.
-func (c *call) next(ctx context.Context, v verdict) (step, error) {
-	switch v.kind {
+func (c *call) next(ctx context.Context, end ending) (step, error) {
+	switch end.kind {
 	case done:
 		if err := c.useWritten(ctx); err != nil {
 			return failIt, err
@@ -104,15 +104,15 @@ func (c *call) next(ctx context.Context, v verdict) (step, error) {
 		c.useFound(&c.seen.Record)
 		return answerIt, nil
 	case unknown:
-		c.lost.add(v.err, c.written)
-		return tryAfterAPause, v.err
+		c.lost.add(end.err, c.written)
+		return tryAfterAPause, end.err
 	case again:
-		if v.pause {
-			return tryAfterAPause, v.err
+		if end.pause {
+			return tryAfterAPause, end.err
 		}
 		return tryAtOnce, nil
 	default:
-		return failIt, c.orUnknown(v.err)
+		return failIt, c.orUnknown(end.err)
 	}
 }
 

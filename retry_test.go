@@ -53,19 +53,19 @@ func TestEnded(t *testing.T) {
 	require.Equal(t, &Error{Answer: ErrOutcomeUnknown, Attempts: 3, Err: lost}, c.orUnknown(lost))
 }
 
-// TestVerdicts holds the table of verdicts in docs/design.md to the code. Every kind of verdict has
+// TestEndings holds the table of endings in docs/design.md to the code. Every kind of ending has
 // one row, every row is a kind, and each row names exactly the steps that follow this kind.
-func TestVerdicts(t *testing.T) {
+func TestEndings(t *testing.T) {
 	t.Parallel()
 	names := constants(t, "retry.go", "kind")
 	rows := designRows(t)
 	taken := map[string]map[string]bool{}
 	for _, name := range names {
-		require.Contains(t, rows, name, "docs/design.md has no row for this kind of verdict")
+		require.Contains(t, rows, name, "docs/design.md has no row for this kind of ending")
 		taken[name] = map[string]bool{}
 	}
 	for name := range rows {
-		require.Contains(t, names, name, "docs/design.md has a row for an unknown kind of verdict")
+		require.Contains(t, names, name, "docs/design.md has a row for an unknown kind of ending")
 	}
 
 	pool := pgtest.New(t).Pool(t)
@@ -76,12 +76,12 @@ func TestVerdicts(t *testing.T) {
 		if c.given != nil {
 			c.given(t, f)
 		}
-		v := c.verdict
-		v.kind = kind(slices.Index(names, from))
-		if v.kind == busy {
-			v = f.c.wait(f.ctx, v)
+		end := c.ending
+		end.kind = kind(slices.Index(names, from))
+		if end.kind == busy {
+			end = f.c.wait(f.ctx, end)
 		}
-		follows, err := f.c.next(f.ctx, v)
+		follows, err := f.c.next(f.ctx, end)
 		next := map[step]string{answerIt: "answered", failIt: "failed", tryAtOnce: "again", tryAfterAPause: "pause"}[follows]
 		require.Equal(t, follows == failIt || follows == tryAfterAPause, err != nil, name)
 		require.Equal(t, c.next, next, "%s: %v", name, err)
@@ -98,16 +98,16 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// nextCase is a verdict and the expected next step.
+// nextCase is an ending and the expected next step.
 type nextCase struct {
-	given   func(*testing.T, *callFixture)
-	verdict verdict
-	next    string
-	is      error
-	then    func(*testing.T, *callFixture)
+	given  func(*testing.T, *callFixture)
+	ending ending
+	next   string
+	is     error
+	then   func(*testing.T, *callFixture)
 }
 
-// nextCases are verdicts by their kind, with a name behind it where there are several.
+// nextCases are endings by their kind, with a name behind it where there are several.
 func nextCases() map[string]nextCase {
 	fault := errors.New("a fault")
 	answered := func(t *testing.T, f *callFixture) {
@@ -138,21 +138,21 @@ func nextCases() map[string]nextCase {
 		"busy/waited long enough": {given: spend, next: "failed", is: ErrInFlight},
 		"busy/the look fails":     {given: cutOff, next: "pause", is: errUnreachable},
 		"busy/somebody who is no twin has the row": {
-			given: func(t *testing.T, f *callFixture) { t.Helper(); f.lock(t); spend(t, f) }, verdict: verdict{err: fault}, next: "pause", is: fault,
+			given: func(t *testing.T, f *callFixture) { t.Helper(); f.lock(t); spend(t, f) }, ending: ending{err: fault}, next: "pause", is: fault,
 		},
 		"busy/behind the effect":                     {next: "again", then: open},
 		"busy/behind the effect, waited long enough": {given: spend, next: "failed", is: ErrInFlight},
 		"busy/behind the effect, and the look fails": {given: cutOff, next: "pause", is: errUnreachable},
 		"again":               {next: "again", then: open},
-		"again/after a fault": {verdict: verdict{err: fault, pause: true}, next: "pause", is: fault, then: open},
-		"unknown": {verdict: verdict{err: fault}, next: "pause", is: fault, then: func(t *testing.T, f *callFixture) {
+		"again/after a fault": {ending: ending{err: fault, pause: true}, next: "pause", is: fault, then: open},
+		"unknown": {ending: ending{err: fault}, next: "pause", is: fault, then: func(t *testing.T, f *callFixture) {
 			t.Helper()
 			require.ErrorIs(t, f.c.exhaust(&exhaustion{err: fault}), ErrOutcomeUnknown)
 		}},
-		"failed": {verdict: verdict{err: fault}, next: "failed", is: fault},
+		"failed": {ending: ending{err: fault}, next: "failed", is: fault},
 		"failed/after a lost COMMIT": {
-			given:   func(_ *testing.T, f *callFixture) { f.c.lost.add(fault, table.Record{SentAt: time.Now()}) },
-			verdict: verdict{err: fault}, next: "failed", is: ErrOutcomeUnknown,
+			given:  func(_ *testing.T, f *callFixture) { f.c.lost.add(fault, table.Record{SentAt: time.Now()}) },
+			ending: ending{err: fault}, next: "failed", is: ErrOutcomeUnknown,
 		},
 	}
 }
@@ -243,21 +243,21 @@ func constants(t *testing.T, file, typ string) (names []string) {
 }
 
 var (
-	verdictRow = regexp.MustCompile("(?m)^\\| `([a-z]+)` \\|[^|]*\\|([^|]*)\\|")
-	nextName   = regexp.MustCompile(`\*\*([a-z]+)\*\*`)
+	endingRow = regexp.MustCompile("(?m)^\\| `([a-z]+)` \\|[^|]*\\|([^|]*)\\|")
+	nextName  = regexp.MustCompile(`\*\*([a-z]+)\*\*`)
 )
 
-// designRows reads the table of verdicts in docs/design.md. It maps each kind to the words in bold.
+// designRows reads the table of endings in docs/design.md. It maps each kind to the words in bold.
 func designRows(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile("docs/design.md")
 	require.NoError(t, err)
-	_, section, ok := strings.Cut(string(text), "\n## The verdicts on an attempt\n")
-	require.True(t, ok, "docs/design.md has no section for the verdicts")
+	_, section, ok := strings.Cut(string(text), "\n## How an attempt ends\n")
+	require.True(t, ok, "docs/design.md has no section for the endings")
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows := map[string][]string{}
-	for _, row := range verdictRow.FindAllStringSubmatch(section, -1) {
-		require.NotContains(t, rows, row[1], "docs/design.md has two rows for a kind of verdict")
+	for _, row := range endingRow.FindAllStringSubmatch(section, -1) {
+		require.NotContains(t, rows, row[1], "docs/design.md has two rows for a kind of ending")
 		rows[row[1]] = []string{}
 		for _, next := range nextName.FindAllStringSubmatch(row[2], -1) {
 			rows[row[1]] = append(rows[row[1]], next[1])

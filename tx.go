@@ -17,7 +17,7 @@ type ownTx struct {
 }
 
 // runOn runs the attempt on a connection. The transaction may stay open.
-func (own *ownTx) runOn(ctx context.Context, on *wire.Conn) verdict {
+func (own *ownTx) runOn(ctx context.Context, on *wire.Conn) ending {
 	own.table, own.on, own.limit = own.c.d.table(), on, own.c.recordLimit()
 	return own.run(ctx, own)
 }
@@ -51,14 +51,14 @@ func (own *ownTx) ride(ctx context.Context) *table.Rider {
 // end sends the record and COMMIT in one trip. It ignores the caller's context: a cancelled COMMIT
 // has an unknown outcome, and pgx's cancel request makes Postgres show a commit that no standby has
 // (measured).
-func (own *ownTx) end(ctx context.Context, p *wire.Pipeline) verdict {
+func (own *ownTx) end(ctx context.Context, p *wire.Pipeline) ending {
 	p.Queue(own.table.Commit)
 	at := atRecord
 	switch outcome, err := own.c.d.sendCommit(ctx, own.on.Conn(), p, func() { at = own.readRecord(p) }); outcome {
 	case wire.Committed:
-		return verdict{kind: done}
+		return ending{kind: done}
 	case wire.Unknown:
-		return verdict{kind: unknown, err: err}
+		return ending{kind: unknown, err: err}
 	default:
 		return own.failAt(at, err)
 	}
@@ -110,9 +110,9 @@ func (own *ownTx) look(ctx context.Context, claim bool) error {
 	return own.c.d.look(ctx, &own.c.Entry, &own.c.seen, how)
 }
 
-func (own *ownTx) close(ctx context.Context, v verdict) verdict {
+func (own *ownTx) close(ctx context.Context, end ending) ending {
 	if own.c.discarded {
 		_ = own.on.Conn().Close(ctx) // pgx does not know that its statements are gone
 	}
-	return v
+	return end
 }

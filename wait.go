@@ -63,22 +63,22 @@ func (c *call) lead(ctx context.Context) error {
 	return err
 }
 
-// wait waits until no twin in another process is in flight, and returns the next verdict.
-func (c *call) wait(ctx context.Context, v verdict) verdict {
+// wait waits until no twin in another process is in flight, and returns the next ending.
+func (c *call) wait(ctx context.Context, end ending) ending {
 	if c.current.failure.at == notFailed { // it met the twin at its look-up
 		c.attempts-- // a look does not count as an attempt
 	}
 	err := c.poll(ctx)
 	switch {
 	case err == nil && c.seen.Found:
-		return verdict{kind: found}
+		return ending{kind: found}
 	case err == nil:
-		return verdict{kind: again}
-	case v.err != nil && errors.Is(err, ErrInFlight): // Seen.Held: a sweep or a reset holds the row, not a twin
+		return ending{kind: again}
+	case end.err != nil && errors.Is(err, ErrInFlight): // Seen.Held: a sweep or a reset holds the row, not a twin
 		c.attempts++
-		return retry(v.err)
+		return retry(end.err)
 	case mayRetry(ctx, err):
-		return verdict{kind: again, pause: true, err: err, outage: isOutage(err)}
+		return ending{kind: again, pause: true, err: err, outage: isOutage(err)}
 	default:
 		return fail(err)
 	}
