@@ -35,10 +35,12 @@ type Pipeline struct {
 	succeeded    int
 	err          error
 
-	// Room for the parameters of one statement, and usually for ignored.
+	// Room for the parameters of one statement, for the destinations of a row, and usually for
+	// ignored.
 	values  [16][]byte
 	formats [16]int16
 	room    [512]byte
+	columns [8]any
 	flags   [8]bool
 }
 
@@ -180,7 +182,9 @@ func (p *Pipeline) Scan(dest ...any) (found bool) {
 	if !p.next() {
 		return false
 	}
-	_, rows := p.read(dest, nil)
+	columns := append(p.columns[:0], dest...) // so that dest need not be allocated
+	_, rows := p.read(columns, nil)
+	clear(columns)
 	return rows > 0 && p.err == nil
 }
 
