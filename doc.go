@@ -18,7 +18,7 @@
 //
 // Inside one database an effect and its record are committed together or not at all, so the effect
 // stays single whatever fails. An asynchronous failover may lose both together, although the caller
-// got the result. Effects outside of the database are not in the transaction: an HTTP call or an
+// got the result. Effects outside the database are not in the transaction: an HTTP call or an
 // email inside an effect happens each time that the effect runs, which may be more than once.
 // Package external is for those.
 //
@@ -47,7 +47,7 @@
 //	ErrOutcomeUnknown      *Error          all that run effects, not DoTx yes: it may have happened; BeginFunc: see there
 //	ErrAttemptsExhausted   *Error          all that run effects, not DoTx yes: nothing happened
 //	ErrRestartTx           *Error          DoTx                           yes, the whole transaction
-//	ErrBroken              *Error          all that run effects           no: repair, then Reset
+//	ErrBroken              *Error          all that run effects           no: repair, then Resolve or Reset
 //	ErrSchema              *Error          all                            no: fix the schema
 //	ErrInvalid             *InvalidError   all, and New                   no: fix the call, the option or the tool
 //	-                      *UnresolvedError Erase                         no: resolve the effects first

@@ -1,4 +1,4 @@
-// Package external runs write tools whose effects are outside of the database: payments, mails,
+// Package external runs write tools whose effects are outside the database: payments, mails,
 // tickets elsewhere, long jobs. One call has one recorded answer. If the outcome cannot be known,
 // the call says so, and the effect is not repeated silently.
 //

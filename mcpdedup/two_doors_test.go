@@ -38,7 +38,7 @@ func createTicket(ctx context.Context, tx pgx.Tx, in TicketIn) (out Ticket, err 
 	return out, err
 }
 
-// newHandler returns one handler for both doors. verify returns the user of a bearer token.
+// newHandler returns one handler for MCP and HTTP. verify returns the user of a bearer token.
 func newHandler(pool *pgxpool.Pool, verify auth.TokenVerifier) (http.Handler, error) {
 	d, err := dedup.New(pool, nil)
 	if err != nil {
