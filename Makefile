@@ -8,7 +8,7 @@ LIBRARY := . ./connectdedup ./gormdedup ./grpcdedup ./internal/rpc ./mcpdedup ./
 OTHERS := ./proof ./cmd/dedup ./dedupvet ./examples
 MODULES := $(LIBRARY) $(OTHERS)
 PACKAGES := $(MODULES:%=%/...)
-# A module for each framework for agents, outside of go.work: no one set of versions builds them all.
+# A module for each framework for agents, outside go.work: no one set of versions builds them all.
 AGENTS := $(patsubst %/go.mod,./%,$(wildcard examples/agents/*/go.mod))
 # Packages of the root module for tests, operators and documents. `make test-all` tests them.
 WORKSHOP := ./dedupweb ./docs ./external/model ./internal/agentkill ./internal/citusdb ./internal/exit ./internal/inspect ./internal/npm ./internal/pgbouncer ./internal/pgserver ./internal/pgtest ./internal/process ./internal/promtool ./internal/recording ./internal/scratchdb

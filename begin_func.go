@@ -24,7 +24,7 @@ import (
 // transient fault ([IsTransient]), if fn's error comes from a lost connection of the transaction,
 // or if BEGIN met one of these. It pauses between two calls, and stops after Options.Retry with an
 // [ErrAttemptsExhausted]. So fn may be called more than once. It must not keep tx, and its work
-// outside of tx is repeated.
+// outside tx is repeated.
 //
 // As in an effect, the error is an [ErrInvalid] if fn ends tx, ignores the error of a statement,
 // leaves rows open, or sends nothing for longer than Options.IdleTimeout.

@@ -21,7 +21,7 @@ import (
 // only column. The result is recorded as in Do. A row that does not fit R rolls the statement back
 // and is an [ErrInvalid].
 //
-// The same trip looks for a record before the statement: a duplicate's statement does not run,
+// The same trip looks for a record before the statement: a repeat's statement does not run,
 // unless it races with the first. Everything else is as in Do, errors included. Do and DoStatement
 // can serve calls of one tool.
 //

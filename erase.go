@@ -18,7 +18,7 @@ import (
 // Erase takes the records and effects that were written before it began, by the database's clock:
 //
 //   - A record loses its result, the digests of its arguments and its fingerprint.
-//   - An effect outside of the database loses these, its input, the provider's id and its note. A
+//   - An effect outside the database loses these, its input, the provider's id and its note. A
 //     look-up at the provider that is still due is not made.
 //   - Earlier lines of the audit lose their reason. The reason may quote an error.
 //
@@ -35,7 +35,7 @@ import (
 // missing, records are erased without a line, which the result counts. Erase needs UPDATE on the
 // column reason of that table, unless the scope has no earlier lines.
 //
-// If an effect outside of the database has no answer yet, nothing is erased: the error is an
+// If an effect outside the database has no answer yet, nothing is erased: the error is an
 // [*UnresolvedError]. Other errors are ErrInvalid, ErrSchema and errors of the database. The result
 // then counts what was erased before. After a lost reply to COMMIT it may count too little.
 func (d *Deduper) Erase(ctx context.Context, scope, tool string, opts ResetOptions) (result EraseResult, err error) {

@@ -4,7 +4,7 @@ import "fmt"
 
 // EraseResult counts the work of a [Deduper.Erase].
 type EraseResult struct {
-	// Records counts the records that lost their answer. Effects counts the effects outside of the
+	// Records counts the records that lost their answer. Effects counts the effects outside the
 	// database that lost what is stored of them.
 	Records, Effects int64
 	// Unaudited counts the records without a line in the audit, because the table tool_dedup_audit
@@ -12,7 +12,7 @@ type EraseResult struct {
 	Unaudited int64
 }
 
-// UnresolvedError is the error of a [Deduper.Erase] that found effects outside of the database
+// UnresolvedError is the error of a [Deduper.Erase] that found effects outside the database
 // without an answer. Nothing was erased.
 type UnresolvedError struct {
 	// Parked counts the effects that need an operator, because they may have happened, or happened
@@ -25,6 +25,6 @@ type UnresolvedError struct {
 
 // Error implements error.
 func (e *UnresolvedError) Error() string {
-	return fmt.Sprintf("dedup: nothing was erased, because effects outside of the database have no answer: %d parked, %d open; resolve them first (see `dedup parked`, `dedup parked --open` and `dedup resolve`)",
+	return fmt.Sprintf("dedup: nothing was erased, because effects outside the database have no answer: %d parked, %d open; resolve them first (see `dedup parked`, `dedup parked --open` and `dedup resolve`)",
 		e.Parked, e.Open)
 }

@@ -36,7 +36,7 @@ func (e *finalError) Error() string { return e.err.Error() }
 func (e *finalError) Unwrap() error { return e.err }
 
 // NotFinal marks an effect's error as never to be recorded: the effect rolls back even if
-// Call.StoreErrors records all other errors. It has precedence over [Final], inside or outside of
+// Call.StoreErrors records all other errors. It has precedence over [Final], inside or outside
 // it. Use it for errors that the caller is to correct before it calls again with the same key.
 // NotFinal(nil) is nil.
 func NotFinal(err error) error {

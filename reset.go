@@ -33,7 +33,7 @@ type ResetOptions struct {
 // the table, nothing is freed.
 //
 // Reset does not touch a call in flight: the error is ErrInFlight. It does not free a call with an
-// effect outside of the database, because the effect at the provider remains: the error is an
+// effect outside the database, because the effect at the provider remains: the error is an
 // ErrInvalid with the Field "Tool". Other errors are ErrInvalid and errors of the database.
 func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts ResetOptions) (freed bool, err error) {
 	var audited bool
@@ -60,7 +60,7 @@ func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts Reset
 // If that keeps no answer, or the call kept none, no result is stored: later calls get
 // [ErrExpired].
 //
-// The audit, a call in flight and a call with an effect outside of the database are treated as in
+// The audit, a call in flight and a call with an effect outside the database are treated as in
 // [Deduper.Reset]. A record that is not broken, or is erased, is left unchanged: the error is an
 // ErrInvalid with the Field "Record".
 func (d *Deduper) Resolve(ctx context.Context, scope, tool, key string, result any, opts ResetOptions) (resolved bool, err error) {
@@ -168,7 +168,7 @@ func (d *Deduper) changeSeen(ctx context.Context, e *table.Entry, seen *table.Re
 	defer conn.Release()
 	is, err := d.table().IsOperation(ctx, conn.Conn(), e.Identity)
 	if is {
-		err = invalid("Tool", "acts outside of the database: its answer cannot be freed, because the provider keeps what happened; for a second effect make a new call with a new key")
+		err = invalid("Tool", "acts outside the database: its answer cannot be freed, because the provider keeps what happened; for a second effect make a new call with a new key")
 	}
 	if err != nil {
 		return false, false, err

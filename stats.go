@@ -11,7 +11,7 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// Stats are the counts of a Deduper since [New], in this process. For tools with effects outside of
+// Stats are the counts of a Deduper since [New], in this process. For tools with effects outside
 // the database it counts the transactions that record an answer, but neither the time at the
 // provider nor calls without an answer.
 type Stats struct {

@@ -37,10 +37,10 @@ var groups = []group{
 		Text: "An effect ended its own transaction. Find out what it did and repair that. Then say on the call's page that it happened, or free the record.",
 	}, {
 		ID: "parked", Tone: "warn", Badge: "parked", Title: "Parked, or happened twice", kinds: [2]string{"parked", "twice"},
-		Text: "These effects outside of the database may have happened, or happened twice. Look in the provider's books, then give a verdict on the call's page.",
+		Text: "These effects outside the database may have happened, or happened twice. Look in the provider's books, then give a verdict on the call's page.",
 	}, {
 		ID: "open", Tone: "warn", Badge: "open for long", Title: "Open for long", kinds: [2]string{"open"},
-		Text: "Effects outside of the database that have no answer and are not parked. See that a process with the tool runs Tools.Recover.",
+		Text: "Effects outside the database that have no answer and are not parked. See that a process with the tool runs Tools.Recover.",
 	}, {
 		ID: "long", Tone: "warn", Badge: "in flight for long", Title: "In flight for long", kinds: [2]string{"in_flight"},
 		Text: "Repeats of these calls wait, or are answered that the call is in flight.",

@@ -1,5 +1,5 @@
 // Package dedupweb is a web console for operators: an [http.Handler] that shows the state of calls,
-// the calls that need an operator, and the share of duplicates. Visitors with the right to act free
+// the calls that need an operator, and the share of repeats. Visitors with the right to act free
 // records and resolve parked effects with it.
 //
 // The program returns each visitor's rights, and there is no default that lets anyone in. Without

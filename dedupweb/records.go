@@ -128,7 +128,7 @@ func (c *console) readHash(ctx context.Context, v *visit, f *recordsPage) error 
 	}
 	page, _, err := c.db.Records(ctx, &inspect.Filter{Scope: f.Scope, Tool: f.Tool, Key: key}, "", 1)
 	if f.Records = page.Entries; len(f.Records) == 0 {
-		f.Missed = "The key with this hash belongs to an effect outside of the database that has no answer yet. See Attention and In flight."
+		f.Missed = "The key with this hash belongs to an effect outside the database that has no answer yet. See Attention and In flight."
 	}
 	return err
 }

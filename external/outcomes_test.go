@@ -65,7 +65,7 @@ var outcomes = map[string]outcomeCase{
 
 	"Panics":  {attempts: []answer{fails(errPanics)}, note: "panic: a bug", sent: 1},
 	"Timeout": {tool: external.Tool[in, out]{Timeout: time.Nanosecond}, attempts: []answer{fails(errHangs)}, note: "Timeout", sent: 1},
-	// NotFinal overrides Final, inside or outside of it.
+	// NotFinal overrides Final, inside or outside it.
 	"NotFinalRefusal": {attempts: []answer{fails(dedup.NotFinal(errDeclined))}, note: "no answer: card declined", sent: 1},
 	"RefusalNotFinal": {attempts: []answer{fails(fmt.Errorf("sent: %w", dedup.Final(dedup.NotFinal(errors.New("body not read")))))}, note: "no answer: sent: body not read", sent: 1},
 	"RefusalIsFault":  {attempts: []answer{fails(dedup.Final(&pgconn.PgError{Code: "40001"}))}, note: "no answer: ", sent: 1},

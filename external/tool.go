@@ -14,7 +14,7 @@ import (
 // choose the id of what it creates, as Kubernetes, S3 and git do for the names of objects.
 const Forever time.Duration = math.MaxInt64
 
-// Tool is a write tool whose effect is outside of the database. The features of the provider decide
+// Tool is a write tool whose effect is outside the database. The features of the provider decide
 // what is guaranteed; the package documentation has the table. In and Out are encoded as JSON.
 //
 // In is stored until the answer is certain: it must hold no secrets. Every release of the program

@@ -17,7 +17,7 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// Tools runs tools whose effects are outside of the database, and finds out the outcome of attempts
+// Tools runs tools whose effects are outside the database, and finds out the outcome of attempts
 // that were interrupted. It is safe for concurrent use. Make one beside each [dedup.Deduper], [Add]
 // the tools, run [Tools.Recover] in every process, and call [Tools.Close] when the process ends.
 type Tools struct {

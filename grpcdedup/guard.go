@@ -128,5 +128,5 @@ func statusOf(err error) *spb.Status {
 
 // Tx returns the transaction of the request that a handler's context belongs to. What the handler
 // writes through it is committed together with the response, or not at all. Returning ends it:
-// Commit and Rollback are refused. ok is false outside of the handler of a guarded method.
+// Commit and Rollback are refused. ok is false outside the handler of a guarded method.
 func Tx(ctx context.Context) (tx pgx.Tx, ok bool) { return rpc.Tx(ctx) }

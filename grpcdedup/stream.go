@@ -38,7 +38,7 @@ func (s *stream) SetTrailer(md metadata.MD) error {
 }
 
 // sendTo sends the metadata with the answer of the request that ctx belongs to. It fails only
-// outside of a server.
+// outside a server.
 func (s *stream) sendTo(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -63,7 +63,7 @@ func TestAlertsFire(t *testing.T) {
 }
 
 // TestAlerts checks that every alert has a severity, a test and a heading in the runbook, and uses
-// exported metrics.
+// exported metrics. The runbook names the critical ones.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	tests, err := os.ReadFile(filepath.Join(rulesFolder, "dedup.test.yml"))
@@ -74,9 +74,14 @@ func TestAlerts(t *testing.T) {
 	for _, match := range regexp.MustCompile(`(?m)^### (Dedup.*)$`).FindAllStringSubmatch(string(doc), -1) {
 		headings = append(headings, match[1])
 	}
-	var names []string
+	page := regexp.MustCompile(`(?s)\*\*Page a person\*\* for the critical ones: ([^.]+)\.`).FindStringSubmatch(string(doc))
+	require.NotNil(t, page)
+	var names, critical []string
 	metrics := exported(t)
 	for _, alert := range alerts(t) {
+		if alert.Labels["severity"] == "critical" {
+			critical = append(critical, alert.Alert)
+		}
 		require.Contains(t, []string{"warning", "critical"}, alert.Labels["severity"], alert.Alert)
 		require.NotEmpty(t, alert.Annotations["summary"], alert.Alert)
 		require.NotEmpty(t, alert.Annotations["description"], alert.Alert)
@@ -86,6 +91,7 @@ func TestAlerts(t *testing.T) {
 		require.NoError(t, exprError(metrics, alert.Expr), alert.Alert)
 	}
 	require.ElementsMatch(t, names, headings, "the alerts, and their headings in docs/operations.md")
+	require.ElementsMatch(t, critical, regexp.MustCompile(`Dedup\w+`).FindAllString(page[1], -1), "the critical alerts, and those that page a person in docs/operations.md")
 }
 
 // dashboard is the part of Grafana's model that is checked.

@@ -13,18 +13,18 @@ import (
 )
 
 // ObserveExternal makes the meter read the database whenever metrics are read. It reports the age
-// of the oldest effect outside of the database that is open, and of the oldest that is parked. It
+// of the oldest effect outside the database that is open, and of the oldest that is parked. It
 // also reports how many broken records and parked or doubled effects wait for an operator. This
 // takes four queries. If the database cannot be read, there is no value. The error is the
 // MeterProvider's.
 func (t *Tracer) ObserveExternal(x *external.Tools) error {
 	age, err := t.meter.Float64ObservableGauge("dedup.external.open.age.max", metric.WithUnit("s"),
-		metric.WithDescription("How long the oldest effect outside of the database has had no answer or been parked, 0 where there is none."))
+		metric.WithDescription("How long the oldest effect outside the database has had no answer or been parked, 0 where there is none."))
 	if err != nil {
 		return err
 	}
 	stuck, err := t.meter.Int64ObservableGauge("dedup.stuck", metric.WithUnit("{call}"),
-		metric.WithDescription("Calls that wait for a person: broken records, and effects outside of the database that are parked or happened twice. At most 1,000 of each are counted."))
+		metric.WithDescription("Calls that wait for a person: broken records, and effects outside the database that are parked or happened twice. At most 1,000 of each are counted."))
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 		resultSize:   m.histogram("dedup.result.size", "By", sizes, "How long the recorded results are."),
 
 		resets:        m.counter("dedup.resets", "{reset}", "Identities that an operator freed."),
-		externalSteps: m.counter("dedup.external.steps", "{step}", "Steps of effects outside of the database."),
+		externalSteps: m.counter("dedup.external.steps", "{step}", "Steps of effects outside the database."),
 
 		sweepDuration: m.seconds("dedup.sweep.duration", sweepSeconds, "How long sweeps took."),
 		sweptRecords:  m.counter("dedup.sweep.records", "{record}", "Records that sweeps have emptied (expired) or deleted (forgotten)."),

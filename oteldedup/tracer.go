@@ -76,7 +76,7 @@ func (t *Tracer) TraceCallEnd(ctx context.Context, data dedup.CallEndData) {
 }
 
 // TraceEvent counts an event: a wait, a retry by the class of its SQLSTATE, a freed identity, a
-// step of an effect outside of the database, or a sweep.
+// step of an effect outside the database, or a sweep.
 func (t *Tracer) TraceEvent(ctx context.Context, event dedup.Event) {
 	i := &t.instruments
 	switch e := event.(type) {

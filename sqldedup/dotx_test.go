@@ -239,7 +239,7 @@ func TestPool(t *testing.T) {
 		_, err = dedup.Do(b.ctx, d, call(key+"2"), sqldedup.Effect(func(ctx context.Context, db *sql.DB) (int, error) {
 			inner, err := db.BeginTx(ctx, nil)
 			require.NoError(t, err)
-			_, err = db.ExecContext(ctx, insert, key) // outside of a savepoint
+			_, err = db.ExecContext(ctx, insert, key) // outside a savepoint
 			require.NoError(t, err)
 			return 0, inner.Commit()
 		}))

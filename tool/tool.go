@@ -130,7 +130,7 @@ func (t *definition) problems() (found []Problem) {
 		reason = "is missing: say whether the tool is ReadOnly, Idempotent, Write or Destructive"
 	case External:
 		if !t.External {
-			reason = "is External, and no transaction holds an effect outside of the database; use an ExternalTool"
+			reason = "is External, and no transaction holds an effect outside the database; use an ExternalTool"
 		}
 	case ReadOnly, Idempotent, Write:
 		if t.External {

@@ -84,7 +84,7 @@ func TestGrants(t *testing.T) {
 		require.Equal(t, http.StatusCreated, w.Code, w.Body)
 	}
 
-	// Effects outside of the database: one that is done, one that is accepted, one that is parked,
+	// Effects outside the database: one that is done, one that is accepted, one that is parked,
 	// and the audit of each.
 	tools, err := external.New(i.d, nil)
 	must(err)

@@ -1,5 +1,5 @@
 // Command dedup creates and checks the schema of github.com/tooldedup/dedup, shows, frees, exports
-// and erases records, lists what needs attention, resolves effects outside of the database that are
+// and erases records, lists what needs attention, resolves effects outside the database that are
 // parked, and serves the console. See `dedup --help`.
 package main
 

@@ -1,5 +1,5 @@
 /*
- * A model of one operation of package external: an effect outside of the database, which is
+ * A model of one operation of package external: an effect outside the database, which is
  * claimed in one transaction and recorded in another. spin tries every order of the steps of
  * some processes, a provider, a person and the clock. model_test.go lists the configurations,
  * each a set of defines, and says which of them must hold and which must fail. By hand:

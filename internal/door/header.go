@@ -36,7 +36,7 @@ var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 // Fields, and parameters may follow it. Most clients send keys bare: that is taken too, and is the
 // same string as in quotes. A bare one ends with the line.
 //
-// A proxy joins two lines with a comma. So a line with a comma outside of the quotes is refused:
+// A proxy joins two lines with a comma. So a line with a comma outside the quotes is refused:
 // two keys must not become one.
 func ReadHeader(line string) (text, params, problem string) {
 	line = strings.Trim(line, " \t")

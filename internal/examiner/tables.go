@@ -65,8 +65,8 @@ func optionalTables() []Table {
 			twice text NULL, verdict text COLLATE "C" NULL, verdict_value text NULL, created_at timestamp with time zone,
 			changed_at timestamp with time zone, forget_at timestamp with time zone NULL`,
 		key: "scope, tool, key", with: " WITH (fillfactor = 75)", privileges: everything,
-		without:  "calls of tools with effects outside of the database fail, or take effect twice",
-		otherKey: "effects outside of the database may happen twice",
+		without:  "calls of tools with effects outside the database fail, or take effect twice",
+		otherKey: "effects outside the database may happen twice",
 		optional: "effect",
 	}, {
 		Name: "tool_dedup_audit", Migrations: []int64{1},

@@ -55,7 +55,7 @@ func newTracker(conn int) *tracker {
 }
 
 // add takes one whole message and reports whether it completes a unit, which next then returns. It
-// leaves open false after a message outside of units, such as CopyData.
+// leaves open false after a message outside units, such as CopyData.
 func (t *tracker) add(kind byte, body []byte) (complete bool) {
 	switch kind {
 	case kindQuery:

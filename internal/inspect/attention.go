@@ -73,7 +73,7 @@ func (db *Database) Attention(ctx context.Context, scopes []string, olderThan ti
 		read func() ([]Need, error)
 	}{
 		{"broken records", func() ([]Need, error) { return db.broken(ctx, scopes, limit+1) }},
-		{"effects outside of the database", func() ([]Need, error) { return db.parked(ctx, scopes, limit+1) }},
+		{"effects outside the database", func() ([]Need, error) { return db.parked(ctx, scopes, limit+1) }},
 		{"effects that are open", func() ([]Need, error) { return openForLong(open), nil }},
 		{"calls in flight", func() ([]Need, error) { return inFlightFor(olderThan, a.InFlight), nil }},
 		{theSweep, func() ([]Need, error) { return db.late(ctx, scopes) }},

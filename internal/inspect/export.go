@@ -24,12 +24,12 @@ type Stored struct {
 	ExpiresAt time.Time       `json:"expires_at,omitzero"`
 	ForgetAt  time.Time       `json:"forget_at,omitzero"`
 	Result    json.RawMessage `json:"result,omitempty"`
-	// Effect is the effect outside of the database, nil if there is none.
+	// Effect is the effect outside the database, nil if there is none.
 	Effect *StoredEffect `json:"effect,omitempty"`
 	Entry
 }
 
-// StoredEffect is what is stored of an effect outside of the database.
+// StoredEffect is what is stored of an effect outside the database.
 type StoredEffect struct {
 	State        string          `json:"state"`
 	CreatedAt    time.Time       `json:"created_at"`

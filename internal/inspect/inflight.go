@@ -22,7 +22,7 @@ func (db *Database) InFlight(ctx context.Context, scopes []string, limit int) ([
 }
 
 // flying reads the calls in flight: those of this process, the server's sessions that run calls of
-// any process, and attempts outside of the database. It also returns the operations without an
+// any process, and attempts outside the database. It also returns the operations without an
 // answer. Sessions have no scope, so they are read only if scopes is nil. If there is an error, it
 // returns the calls of this process.
 func (db *Database) flying(ctx context.Context, scopes []string, limit int) (calls []Need, open []external.Operation, err error) {
@@ -43,7 +43,7 @@ func (db *Database) flying(ctx context.Context, scopes []string, limit int) (cal
 	})
 	for i := range open {
 		if op := &open[i]; op.State == external.Running {
-			n := needOf("in_flight", op, cmp.Or(op.SentAt, op.CreatedAt), "an attempt outside of the database", attemptAction(op))
+			n := needOf("in_flight", op, cmp.Or(op.SentAt, op.CreatedAt), "an attempt outside the database", attemptAction(op))
 			n.overdue = op.Now.Sub(op.CreatedAt) >= overdue
 			calls = append(calls, n)
 		}
@@ -95,7 +95,7 @@ func (s *Session) action() string {
 	return fmt.Sprintf("see what it does; to roll it back: SELECT pg_terminate_backend(%d)", s.PID)
 }
 
-// attemptAction is the action that an operator may take on an attempt outside of the database.
+// attemptAction is the action that an operator may take on an attempt outside the database.
 func attemptAction(op *external.Operation) string {
 	if op.Due.After(op.Now) {
 		return fmt.Sprintf("wait: from %s on another process continues it, if this one does not", op.Due.UTC().Format("15:04:05Z"))

@@ -9,7 +9,7 @@ import (
 	"github.com/tooldedup/dedup/external"
 )
 
-// Operation is an effect outside of the database, without its input. `dedup parked --json` writes
+// Operation is an effect outside the database, without its input. `dedup parked --json` writes
 // it.
 type Operation struct {
 	Scope       string         `json:"scope"`

@@ -59,7 +59,7 @@ func sessionsOf(lock int64) query {
 
 // sessionsInFlight selects the transactions that hold advisory locks or have written to tool_dedup.
 // If this role may not see a session's transaction, it may not see its state either. A session's
-// own locks outside of a transaction are not a call's.
+// own locks outside a transaction are not a call's.
 func sessionsInFlight(schema string, limit int) query {
 	return sessions(`l.granted AND l.pid <> pg_catalog.pg_backend_pid()
    AND (`+isLock+` OR l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.relation = pg_catalog.to_regclass(@table::text))

@@ -52,7 +52,7 @@ RETURNING 1)
 // readWrite are the options of a transaction without a call.
 var readWrite = pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
 
-// IsOperation reports whether the identity belongs to an effect outside of the database. It is
+// IsOperation reports whether the identity belongs to an effect outside the database. It is
 // false if the role may not read the table of these effects.
 func (t *Table) IsOperation(ctx context.Context, conn *pgx.Conn, id Identity) (is bool, err error) {
 	err = conn.QueryRow(ctx, t.reset.operation, id.Scope, id.Tool, id.Key).Scan(&is)

@@ -76,7 +76,7 @@ func crawl(t *testing.T, b *browser, way visit) (pages, forms map[string]bool) {
 		status := v.open(t, c.url+page)
 		for _, link := range eval[[]string](t, v, `[...document.querySelectorAll("a[href]")].map(a => a.href.split("#")[0])`) {
 			to, ok := strings.CutPrefix(link, c.url)
-			require.True(t, ok, "%s is outside of the console", link)
+			require.True(t, ok, "%s is outside the console", link)
 			if way.follow {
 				queue = append(queue, to)
 			}

@@ -124,7 +124,7 @@ func equal(a, b json.RawMessage) bool {
 
 // Next returns the model's next message: the recorded one, or the result of ask, which is then
 // recorded. If two processes ask at once, both get the message that is recorded first. ask runs
-// outside of any transaction. Next returns its error as it is and records nothing, so Next may be
+// outside any transaction. Next returns its error as it is and records nothing, so Next may be
 // called again. encoding/json must read an M as it was written.
 //
 // A [MessageError] means that a message cannot be recorded because it is longer than

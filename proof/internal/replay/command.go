@@ -35,7 +35,7 @@ worker processes killed. With dedup each write still takes effect once.
 --through chooses the way of a delivery to the tools of a worker: the registry in its
 process, or its HTTP or MCP server, over a connection that is cut.
 
---external makes the writes act outside of the database. The provider is in this program: it
+--external makes the writes act outside the database. The provider is in this program: it
 loses requests and answers, acts late, and kills workers that call it. Its book resolves parked
 calls.
 
@@ -84,7 +84,7 @@ func Command() *cobra.Command {
 	set.StringVar(&f.recording, "recording", "", "`folder` of the recording (default $TAUBENCH_DIR, ../shared/taubench beside the repository, or the small one inside this program)")
 	set.StringVar(&f.faults, "faults", "all", "`list` of faults, separated by commas: all, none, "+names(allKinds[:]))
 	set.StringVar((*string)(&f.task.Way), "through", string(worker.Registry), "`way` of a delivery to the tools: "+names(worker.Ways[:]))
-	set.StringVar((*string)(&f.task.Pays), "external", "", "pay outside of the database, with a provider of this `kind`: "+names(payment.Kinds[:]))
+	set.StringVar((*string)(&f.task.Pays), "external", "", "pay outside the database, with a provider of this `kind`: "+names(payment.Kinds[:]))
 	set.BoolVar(&f.task.Metrics, "metrics", false, "compare the workers' metrics with their answers")
 	set.IntVar(&f.task.Attempts, "attempts", 0, "`number` of attempts of a call (default the library's)")
 	set.BoolVar(&f.naive, "naive", false, "deliver without dedup, as an ordinary retry wrapper does")

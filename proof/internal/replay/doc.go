@@ -14,7 +14,7 @@
 // through its HTTP or MCP routes, over a connection that may be cut.
 //
 // Package worker is that process, package ledger has its tools, and package payment their effects
-// outside of the database:
+// outside the database:
 //
 //	command, run          the command line, and what it carries out
 //	database              the server, and the database of an arm

@@ -14,7 +14,7 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 )
 
-// TestReplayExternal runs the writes as effects outside of the database. The kind of provider
+// TestReplayExternal runs the writes as effects outside the database. The kind of provider
 // decides which calls may be parked.
 func TestReplayExternal(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 )
 
-// paying is the driver's part in calls that pay outside of the database. It has the provider,
+// paying is the driver's part in calls that pay outside the database. It has the provider,
 // resolves parked calls, and compares calls, records and the provider's book.
 type paying struct {
 	provider *payment.Provider

@@ -24,7 +24,7 @@ type play struct {
 	console *console
 	db      *database
 	places  []*place
-	paying  *paying // nil unless writes pay outside of the database
+	paying  *paying // nil unless writes pay outside the database
 
 	// The writes so far: their tool_call_ids, and their sessions, tools and arguments.
 	ids, intents map[string]bool

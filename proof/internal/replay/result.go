@@ -52,7 +52,7 @@ type result struct {
 	// Checked has the sources of the three figures above.
 	Checked checked `json:"checked"`
 
-	// External is set if calls paid outside of the database.
+	// External is set if calls paid outside the database.
 	External *externalResult `json:"external,omitempty"`
 
 	// Metrics is set if the workers exported metrics.
@@ -100,7 +100,7 @@ type metricsResult struct {
 	Disagree int `json:"disagree"`
 }
 
-// externalResult is the figures of the calls that paid outside of the database.
+// externalResult is the figures of the calls that paid outside the database.
 type externalResult struct {
 	Kind payment.Kind `json:"kind"`
 	// Calls counts the calls, and Refused the calls that the tool refused before paying. Requests

@@ -63,7 +63,7 @@ func TestAttention(t *testing.T) {
 	require.Equal(t, exit.OK, b.dedup(t, "attention").code, "another record")
 }
 
-// What is in flight is found in either order, and an attempt outside of the database with its name.
+// What is in flight is found in either order, and an attempt outside the database with its name.
 func TestAttentionInFlight(t *testing.T) {
 	t.Parallel()
 

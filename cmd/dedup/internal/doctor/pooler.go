@@ -40,7 +40,7 @@ func pooler() check {
 			// next. No pooler tracks unnamed statements, so it can run another client's (measured).
 			{
 				ID: "pooler_exec_mode", Severity: SeverityError, when: "mixed", Evidence: evidence, Fix: fix,
-				What: "outside of transactions the exec mode of this URL can run the statement of another client in place of its own, without an error",
+				What: "outside transactions the exec mode of this URL can run the statement of another client in place of its own, without an error",
 			},
 			{
 				ID: "pooler_exec_mode", Severity: SeverityError, when: "lost", Evidence: evidence, Fix: fix,

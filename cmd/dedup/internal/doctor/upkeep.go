@@ -27,15 +27,15 @@ func upkeepChecks() []check {
 			Fix:  "run a Sweeper on every instance; if there is one, look for its errors (tool_dedup_swept) and shorten its Interval",
 		}),
 		overdue(check{
-			id: "effects", only: hasEffects, otherwise: "no table tool_effect that this role may read: it has no effects outside of the database",
+			id: "effects", only: hasEffects, otherwise: "no table tool_effect that this role may read: it has no effects outside the database",
 		}, "due_at", "{effects} WHERE due_at IS NOT NULL", 1000, Finding{
 			ID:   "effects_due",
-			What: "operations outside of the database are due, and no process acts: what was accepted is not done, and what was cut off is not found out",
+			What: "operations outside the database are due, and no process acts: what was accepted is not done, and what was cut off is not found out",
 			Fix:  "run Tools.Recover in a process that has their tools, which `dedup parked --open` lists; if there is one, look for its errors, and raise Options.Workers",
 		}),
 		overdue(check{id: "effects_sweep", only: hasEffects}, "forget_at", "{effects} WHERE forget_at IS NOT NULL AND due_at IS NULL", 1000, Finding{
 			ID:   "effects_sweep_behind",
-			What: "operations outside of the database that may be forgotten are not deleted: tool_effect grows. No call is answered otherwise for it",
+			What: "operations outside the database that may be forgotten are not deleted: tool_effect grows. No call is answered otherwise for it",
 			Fix:  "run Tools.Recover in every process; it deletes them once a minute",
 		}),
 		vacuum(),

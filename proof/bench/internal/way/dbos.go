@@ -34,7 +34,7 @@ func dbosTransaction(ctx context.Context, s *Session) (caller, error) {
 	})
 }
 
-// dbosStep is a workflow of one step. Its effect commits alone, as an effect outside of the
+// dbosStep is a workflow of one step. Its effect commits alone, as an effect outside the
 // database does: see externalDo.
 func dbosStep(ctx context.Context, s *Session) (caller, error) {
 	system, err := newDBOS(ctx, s)

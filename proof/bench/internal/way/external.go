@@ -35,7 +35,7 @@ func externalAccept(_ context.Context, s *Session) (caller, error) {
 	}, err
 }
 
-// provider adds a tool that acts outside of the database. Its provider is an INSERT that commits
+// provider adds a tool that acts outside the database. Its provider is an INSERT that commits
 // alone: one trip, as to a provider.
 func provider(s *Session) (*dedup.Deduper, *external.Handle[args, row], error) {
 	d, err := dedup.New(s.pool(), nil)

@@ -1,4 +1,4 @@
-// Package outside is the campaign of tools that act outside of the database. Worker processes call
+// Package outside is the campaign of tools that act outside the database. Worker processes call
 // operations of a provider that loses, delays and denies requests. The processes are killed and
 // halted at the steps of package external, and the server is restarted under them. Then provider
 // and workers are calm, and every operation is called once more. The provider's book is compared

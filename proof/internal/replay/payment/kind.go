@@ -1,4 +1,4 @@
-// Package payment runs the recorded writes as effects outside of the database. The provider is in
+// Package payment runs the recorded writes as effects outside the database. The provider is in
 // the driver's process and its book has the effects that really happened.
 package payment
 

@@ -57,7 +57,7 @@ type Task struct {
 	Tools map[string][]ledger.Tool `json:"tools,omitempty"`
 	// Schemas is true if each domain has its own schema, with the domain's name.
 	Schemas bool `json:"schemas,omitempty"`
-	// Pays is the kind of the provider for writes outside of the database, payment.Off for none.
+	// Pays is the kind of the provider for writes outside the database, payment.Off for none.
 	// Provider is its URL.
 	Pays     payment.Kind `json:"pays,omitempty"`
 	Provider string       `json:"provider,omitempty"`

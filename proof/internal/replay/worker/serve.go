@@ -48,7 +48,7 @@ type server struct {
 	domains map[string]*domain
 	waits   waits
 
-	// These are set if some tools pay outside of the database.
+	// These are set if some tools pay outside the database.
 	outside *external.Tools
 	paying  map[string]*external.Handle[payment.In, payment.Out]
 }
@@ -130,7 +130,7 @@ func connect(ctx context.Context, task Task, schema string) (*pgxpool.Pool, erro
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// pay makes writes act outside of the database. All domains then share one schema and one table of
+// pay makes writes act outside the database. All domains then share one schema and one table of
 // operations.
 func (s *server) pay(task Task) (err error) {
 	s.paying = map[string]*external.Handle[payment.In, payment.Out]{}
