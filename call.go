@@ -160,19 +160,19 @@ var (
 	errReentrant = &InvalidError{What: "call", Field: "ctx", Reason: "belongs to this call's own effect; an effect cannot make its own call"}
 )
 
-// useFound makes rec the call's answer. If a COMMIT of the call was lost and rec was written after
-// the call began, rec is most likely the call's own. The record's age is by the database's clock
-// and the call's by this machine's, so 10 ms of difference are allowed. If rec does not keep its
-// answer, it is the call's own only if an attempt of the call wrote it. The answer is then in
-// memory.
+// useFound makes rec the call's answer. If a COMMIT of the call was lost, rec is most likely the
+// call's own if it has the same answer and was written after the call began. The record's age is by
+// the database's clock and the call's by this machine's, so 10 ms of difference are allowed. If rec
+// does not keep its answer, it is the call's own only if an attempt of the call wrote it. The
+// answer is then in memory.
 func (c *call) useFound(rec *table.Record) {
 	c.rec = rec
-	switch {
-	case c.lost.err == nil:
+	switch lost := c.lost.written; {
+	case lost == nil:
 	case rec.Kept():
-		c.recovered = rec.Age() <= time.Since(c.span.began)+10*time.Millisecond
-	case rec.IsOf(c.lost.written):
-		c.recovered, c.ownRec = true, c.lost.written
+		c.recovered = rec.Outcome == lost.Outcome && rec.Result == lost.Result && rec.Age() <= time.Since(c.span.began)+10*time.Millisecond
+	case rec.IsOf(lost):
+		c.recovered, c.ownRec = true, lost
 	}
 }
 

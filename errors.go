@@ -237,8 +237,9 @@ func invalidOption(option, format string, args ...any) *InvalidError {
 	return &InvalidError{What: "option", Field: option, Reason: fmt.Sprintf(format, args...)}
 }
 
+// invalidResult may get the error of a tool's own marshal method.
 func invalidResult(err error, format string, args ...any) *InvalidError {
-	return &InvalidError{What: "result", Reason: fmt.Sprintf(format, args...), Err: err}
+	return &InvalidError{What: "result", Reason: fmt.Sprintf(format, args...), Err: hideCallErrors(err)}
 }
 
 // misused is the error of an effect that violated a rule of the guard.

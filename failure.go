@@ -166,7 +166,7 @@ func mayBeStale(err error) bool {
 func (c *call) refuse(cause error) ending {
 	text, err := encodeRefusal(cause, c.d.opts.MaxResultBytes)
 	if err != nil {
-		return fail(fmt.Errorf("%w (the refusal: %w)", err, cause))
+		return fail(fmt.Errorf("%w (the refusal: %w)", err, byEffect(cause)))
 	}
 	c.written, c.cause = table.Record{Outcome: table.Refused, Result: text}, cause
 	return ending{kind: again}

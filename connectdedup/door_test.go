@@ -8,9 +8,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"connectrpc.com/connect"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/proto"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/connectdedup"
+	"github.com/tooldedup/dedup/internal/faultproxy"
 	"github.com/tooldedup/dedup/internal/pgtest"
 	"github.com/tooldedup/dedup/internal/rpc"
 	"github.com/tooldedup/dedup/internal/rpc/rpctest"
@@ -185,6 +188,53 @@ func send[In, Out any](ctx context.Context, srv caller, method string, in *In, o
 	}
 	proto.Merge(any(out).(proto.Message), any(response.Msg).(proto.Message))
 	return rpctest.Answer{Replayed: response.Header().Get(rpc.ReplayedName) == "true", Runs: response.Header().Values("run")}
+}
+
+// TestHandlersHeaders: what a handler sets on its response or its error goes with the answer of its
+// own run, even if the reply to COMMIT was lost, and not with a later one.
+func TestHandlersHeaders(t *testing.T) {
+	t.Parallel()
+	proxy, err := faultproxy.New(pgtest.New(t).URL)
+	require.NoError(t, err)
+	t.Cleanup(proxy.Close)
+	pool, err := pgxpool.New(t.Context(), proxy.URL())
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	d, err := dedup.New(pool, nil)
+	require.NoError(t, err)
+	guard, err := connectdedup.New(d, connectdedup.Options{
+		Methods: []string{rpctest.Create},
+		Scope:   func(context.Context) (string, error) { return "acme", nil },
+	})
+	require.NoError(t, err)
+	server := httptest.NewServer(connect.NewUnaryHandler(rpctest.Create, func(_ context.Context, in *connect.Request[shop.CreateRequest]) (*connect.Response[shop.Order], error) {
+		if in.Msg.GetItem() == "refused" {
+			declined := connect.NewError(connect.CodeResourceExhausted, errors.New("no"))
+			declined.Meta().Set("Run", "1")
+			return nil, dedup.Final(declined)
+		}
+		response := connect.NewResponse(&shop.Order{Id: in.Msg.GetItem()})
+		response.Header().Set("Run", "1")
+		return response, nil
+	}, connect.WithInterceptors(guard)))
+	t.Cleanup(server.Close)
+	send := func(item string) rpctest.Answer {
+		in := &shop.CreateRequest{RequestId: item, Item: item}
+		return client(caller{server.Client(), server.URL})(t.Context(), rpctest.Create, in, new(shop.Order))
+	}
+	require.Equal(t, rpctest.Answer{Runs: []string{"1"}}, send("lamp"))
+	for _, item := range []string{"lost", "refused"} {
+		if item == "lost" {
+			fault := proxy.Arm(faultproxy.Fault{Kind: faultproxy.ReplyReset, Where: faultproxy.AtCommit})
+			defer func() { <-fault.Applied() }()
+		}
+		answer := send(item)
+		require.Equal(t, []string{"1"}, answer.Runs, item)
+		require.False(t, answer.Replayed, item)
+		answer = send(item)
+		require.Empty(t, answer.Runs, item)
+		require.True(t, answer.Replayed, item)
+	}
 }
 
 // TestCurl sends what a browser or curl sends: JSON by POST over HTTP/1.1.

@@ -49,8 +49,9 @@ type Options struct {
 	// its own.
 	Retention dedup.Retention
 
-	// RetentionOf has the Retention of single methods of Methods, by their paths. A negative Result
-	// keeps no response: for a method that mints a secret.
+	// RetentionOf has the Retention of single methods of Methods, by their paths. Its fields that
+	// are zero are those of Retention. A negative Result keeps no response: for a method that mints
+	// a secret.
 	RetentionOf map[string]dedup.Retention
 
 	// MaxWait bounds how long a request waits for an equal one that is running. Default 10
@@ -92,27 +93,35 @@ func (g *Guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		if !ok || request.Spec().IsClient || !g.door.Guards(request.Spec().Procedure) {
 			return next(ctx, request)
 		}
-		var first connect.AnyResponse
+		var first connect.AnyResponse // of the last run
+		var failed error
 		undo := headers(ctx)
+		own := false
+		defer func() {
+			if !own { // after a panic too
+				undo()
+			}
+		}()
 		reply := g.door.Serve(ctx, rpc.Request{
 			Method: request.Spec().Procedure, Message: message, Keys: request.Header().Values(rpc.KeyName),
 			StatusOf: statusOf,
-			Handle: func(ctx context.Context) (_ any, err error) {
+			Handle: func(ctx context.Context) (any, error) {
 				undo()
-				if first, err = next(ctx, request); err != nil {
-					return nil, err
+				if first, failed = next(ctx, request); failed != nil {
+					return nil, failed
 				}
 				return first.Any(), nil
 			},
 		})
-		if !reply.Own {
-			undo()
-		}
+		own = reply.Own
 		switch {
 		case reply.Err != nil:
 			return nil, reply.Err
 		case reply.Status != nil:
 			err := errorOf(reply.Status)
+			if refused, ok := errors.AsType[*connect.Error](failed); ok && own {
+				maps.Copy(err.Meta(), refused.Meta())
+			}
 			if wait := rpc.RetryAfter(reply.Status); wait > 0 {
 				err.Meta().Set("Retry-After", strconv.Itoa(door.Seconds(wait)))
 			}
@@ -120,7 +129,7 @@ func (g *Guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 				err.Meta().Set(rpc.ReplayedName, "true")
 			}
 			return nil, err
-		case first != nil && first.Any() == any(reply.Message):
+		case own && failed == nil && equal(first.Any(), reply.Message):
 			return first, nil
 		}
 		replay := response{connect.NewResponse(&emptypb.Empty{}), reply.Message}
@@ -129,6 +138,12 @@ func (g *Guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		}
 		return replay, nil
 	}
+}
+
+// equal reports whether a handler's response is the message that was recorded.
+func equal(response any, recorded proto.Message) bool {
+	message, ok := response.(proto.Message)
+	return ok && proto.Equal(message, recorded)
 }
 
 // headers returns a function that removes what runs of a handler have set through

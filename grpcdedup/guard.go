@@ -47,8 +47,9 @@ type Options struct {
 	// its own.
 	Retention dedup.Retention
 
-	// RetentionOf has the Retention of single methods of Methods, by their paths. A negative Result
-	// keeps no response: for a method that mints a secret.
+	// RetentionOf has the Retention of single methods of Methods, by their paths. Its fields that
+	// are zero are those of Retention. A negative Result keeps no response: for a method that mints
+	// a secret.
 	RetentionOf map[string]dedup.Retention
 
 	// MaxWait bounds how long a request waits for an equal one that is running. Default 10

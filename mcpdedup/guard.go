@@ -3,7 +3,6 @@ package mcpdedup
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -61,16 +60,13 @@ func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.Met
 		return record(next(context.WithValue(ctx, txContext{}, tx), "tools/call", inner))
 	}
 	res, err := g.run(ctx, from.Scope, taken.key, compared, effect)
-	var own *unrecorded
-	var misuse *dedup.InvalidError
-	switch {
-	case err == nil:
+	if err == nil {
 		return complete(req.Session, res), nil
-	case errors.As(err, &own) && !errors.Is(err, dedup.ErrAttemptsExhausted) && !errors.Is(err, dedup.ErrOutcomeUnknown) && !(errors.As(err, &misuse) && misuse.What == "effect"):
-		return own.result, own.err // as without the middleware
-	default:
-		return complete(req.Session, g.failed(ctx, taken.key, err)), nil
 	}
+	if own, ok := door.HandlersError[*unrecorded](err); ok {
+		return own.result, own.err // as without the middleware
+	}
+	return complete(req.Session, g.failed(ctx, taken.key, err)), nil
 }
 
 func (g *guard) run(ctx context.Context, scope, key string, compared json.RawMessage, effect dedup.Effect[json.RawMessage]) (*mcp.CallToolResult, error) {

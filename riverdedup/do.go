@@ -50,7 +50,7 @@ func Do[A river.JobArgs](ctx context.Context, d *dedup.Deduper, scope string, jo
 		return struct{}{}, err
 	})
 	switch {
-	case tookEffect(err):
+	case tookEffect(call, err):
 		return nil // the earlier run left the job open, because River had rescued it
 	case dedup.IsAnswer(err):
 		return river.JobCancel(err)
@@ -77,10 +77,10 @@ func maxWait(ctx context.Context, d *dedup.Deduper) time.Duration {
 const defaultMaxWait = 10 * time.Second
 
 // tookEffect reports whether err means that an earlier run of the job took effect, and that its
-// answer is not kept.
-func tookEffect(err error) bool {
+// answer is not kept. The same error of another call is no such answer.
+func tookEffect(call dedup.Call, err error) bool {
 	expired, ok := errors.AsType[*dedup.Error](err)
-	return ok && expired.Answer == dedup.ErrExpired && !expired.Refused
+	return ok && expired.Answer == dedup.ErrExpired && !expired.Refused && expired.Tool == call.Tool && expired.KeyHash == dedup.KeyHash(call.Key)
 }
 
 // twinPause is how long a job is snoozed after Do has waited for a twin in vain.

@@ -31,6 +31,11 @@ func TestAnswersOfAnotherCall(t *testing.T) {
 		"KeyReused": {answer: dedup.ErrKeyReused, prepare: func(t *testing.T, ctx context.Context, f *fixture) {
 			require.NoError(t, first(t, ctx, f, inner, effect("inner")))
 		}, call: func() dedup.Call { c := inner; c.Args = "other"; return c }},
+		"Expired": {answer: dedup.ErrExpired, prepare: func(t *testing.T, ctx context.Context, f *fixture) {
+			mint := inner
+			mint.Retention.Result = -1
+			require.NoError(t, first(t, ctx, f, mint, effect("inner")))
+		}},
 		"InFlight": {answer: dedup.ErrInFlight, prepare: func(t *testing.T, ctx context.Context, f *fixture) {
 			tx, err := f.pool.Begin(ctx)
 			require.NoError(t, err)
@@ -55,7 +60,7 @@ func TestAnswersOfAnotherCall(t *testing.T) {
 				require.ErrorIs(t, got, row.answer)
 				return got
 			}}
-			requireFailed := func(err error) {
+			requireFailed := func(err error, as dedup.Outcome) {
 				t.Helper()
 				require.ErrorContains(t, err, got.Error())
 				require.NotErrorIs(t, err, row.answer)
@@ -63,17 +68,17 @@ func TestAnswersOfAnotherCall(t *testing.T) {
 				require.NotErrorAs(t, err, &answer)
 				var refusal *dedup.RefusedError
 				require.NotErrorAs(t, err, &refusal)
-				require.Equal(t, dedup.IsRetryable(got), dedup.IsRetryable(err))
 				ends := events[dedup.CallEndData](seen)
-				require.Equal(t, dedup.OutcomeError, ends[len(ends)-1].Outcome)
+				require.Equal(t, as, ends[len(ends)-1].Outcome)
 			}
 
 			for range 2 {
 				_, err := dedup.Do(ctx, f.d, call("outer"), e.run)
-				requireFailed(err)
+				requireFailed(err, dedup.OutcomeError)
+				require.Equal(t, dedup.IsRetryable(got), dedup.IsRetryable(err))
 				require.NoError(t, pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
 					_, err := dedup.DoTx(ctx, f.d, tx, call("outer"), e.run)
-					requireFailed(err)
+					requireFailed(err, dedup.OutcomeError)
 					return nil
 				}))
 			}
@@ -85,6 +90,24 @@ func TestAnswersOfAnotherCall(t *testing.T) {
 			refusal := refused(t, err)
 			require.Equal(t, got.Error(), refusal.Message)
 			require.NotErrorIs(t, errors.Unwrap(refusal), row.answer)
+
+			whys := []error{dedup.Final(unencodable{got})}
+			if dedup.IsAnswer(got) { // StoreErrors records no error that passes
+				whys = append(whys, unencodable{got})
+			}
+			for _, why := range whys {
+				stored := call("not encoded")
+				stored.StoreErrors = true
+				_, err = dedup.Do(ctx, f.d, stored, refuse(why))
+				require.ErrorIs(t, err, dedup.ErrInvalid)
+				requireFailed(err, dedup.OutcomeInvalid)
+			}
 		})
 	}
 }
+
+// unencodable is a refusal whose details cannot be encoded, because of another call's answer.
+type unencodable struct{ error }
+
+func (e unencodable) Unwrap() error                { return e.error }
+func (e unencodable) MarshalJSON() ([]byte, error) { return nil, e.error }

@@ -76,6 +76,19 @@ func CheckRetention(d *dedup.Deduper, retention dedup.Retention) *dedup.InvalidE
 	return invalid
 }
 
+// HandlersError returns the error, of type E, of a handler that ran as a call's effect. ok is false
+// if the call failed with something that the handler does not know: attempts that are used up, a
+// COMMIT whose reply was lost, or misuse of its transaction.
+func HandlersError[E error](err error) (own E, ok bool) {
+	if errors.Is(err, dedup.ErrAttemptsExhausted) || errors.Is(err, dedup.ErrOutcomeUnknown) {
+		return own, false
+	}
+	if misuse, is := errors.AsType[*dedup.InvalidError](err); is && misuse.What == "effect" {
+		return own, false
+	}
+	return errors.AsType[E](err)
+}
+
 // Once runs an effect without a key and without a record. Calls inside it are refused as in any
 // effect, because they would wait for a connection while it holds one. Once detects an effect that
 // ends its transaction but cannot prevent it: statements after that end have taken effect. It does

@@ -82,7 +82,7 @@ func (g *Door) Serve(ctx context.Context, r Request) Reply {
 			return Reply{Message: answer, Duplicate: !result.Recovered, Own: result.Recovered}
 		}
 	}
-	if failed, ok := err.(*failure); ok { // with something around it, more is known than the handler knew
+	if failed, ok := door.HandlersError[*failure](err); ok && ctx.Err() == nil {
 		return Reply{Err: failed.err, Own: true}
 	}
 	if refused := new(dedup.RefusedError); errors.As(err, &refused) {

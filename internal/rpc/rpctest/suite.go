@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -34,6 +36,8 @@ func Run(t *testing.T, door Door) {
 		"Headers":      door.headers,
 		"Panic":        door.panics,
 		"LostCommit":   door.lostCommit,
+		"TwinsAnswer":  door.twinsAnswer,
+		"RetentionOf":  door.retentionOf,
 		"Tool":         door.tool,
 		"New":          door.refusedOptions,
 	} {
@@ -118,6 +122,40 @@ func (door Door) handlerError(t *testing.T) {
 	_, answer = s.order(t, lamp(), "k1")
 	require.Nil(t, answer.Status)
 	require.Equal(t, 1, s.rows(t))
+
+	// The cause may be the error of another call in the handler.
+	inner := dedup.Call{Scope: "acme", Tool: "reserve", Key: "r1"}
+	s = door.open(t, rpc.Options{}, func(s *server, service *Service) {
+		service.Create = func(ctx context.Context, _ *shop.CreateRequest) (*shop.Order, error) {
+			tx, _ := door.Tx(ctx)
+			_, err := dedup.DoTx(ctx, s.d, tx, inner, func(context.Context, pgx.Tx) (int, error) { return 0, dedup.Final(errors.New("sold out")) })
+			return nil, &caused{door.Error(&status.Status{Code: int32(code.Code_NOT_FOUND), Message: "no such item"}), err}
+		}
+	})
+	_, answer = s.order(t, lamp(), "k1")
+	require.Equal(t, int32(code.Code_NOT_FOUND), answer.Status.GetCode(), answer.Status)
+	require.Empty(t, s.told)
+}
+
+// caused is an error of the door's library with a cause.
+type caused struct {
+	error
+	cause error
+}
+
+func (e *caused) Unwrap() []error { return []error{e.error, e.cause} }
+
+// retentionOf: a method's own Retention keeps what it does not set.
+func (door Door) retentionOf(t *testing.T) {
+	s := door.open(t, rpc.Options{
+		Retention:   dedup.Retention{Result: -1},
+		RetentionOf: map[string]dedup.Retention{Create: {Tombstone: 60 * 24 * time.Hour}},
+	}, nil)
+	_, answer := s.order(t, lamp(), "k1")
+	require.Nil(t, answer.Status)
+	var kept bool
+	require.NoError(t, s.pool.QueryRow(t.Context(), `SELECT result IS NOT NULL FROM tool_dedup WHERE forget_at > now() + interval '59 days'`).Scan(&kept))
+	require.False(t, kept)
 }
 
 // refusal: Final makes an error the answer, with its details, after a failed statement too.
@@ -220,6 +258,7 @@ func (door Door) panics(t *testing.T) {
 		service.Create = func(ctx context.Context, in *shop.CreateRequest) (*shop.Order, error) {
 			if runs++; runs == 1 {
 				require.NoError(t, s.insert(ctx, "gone"))
+				door.Mark(ctx, "gone")
 				panic("the handler's own")
 			}
 			return s.create(ctx, in)
@@ -227,6 +266,7 @@ func (door Door) panics(t *testing.T) {
 	})
 	_, answer := s.order(t, lamp(), "k1")
 	require.NotNil(t, answer.Status)
+	require.Empty(t, answer.Runs)
 	require.Zero(t, s.rows(t))
 	_, answer = s.order(t, lamp(), "k1")
 	require.Nil(t, answer.Status)
