@@ -34,7 +34,8 @@
 // A response is recorded in the handler's transaction, with its unknown fields, and given to every
 // later request. The header idempotency-replayed is "true" then. Headers and trailers that the
 // handler sends are not recorded: they go with the response of the run that was committed, and with
-// no other. An error of the handler rolls back, is passed on as it is, and a retry runs the handler
+// no other. grpc.SetSendCompressor and grpc.ClientSupportedCompressors fail in a guarded handler:
+// call them in an interceptor before the guard. An error of the handler rolls back, is passed on as it is, and a retry runs the handler
 // again. [dedup.Final] around an error makes it the answer: its status is recorded with its
 // details. An error without a status is recorded as FAILED_PRECONDITION.
 //

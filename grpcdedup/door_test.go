@@ -52,13 +52,24 @@ var door = rpctest.Door{
 		}
 		return newServer(s, guard.Unary), nil
 	},
-	Dial:     func(t testing.TB, addr string) rpctest.Client { return client(dial(t, addr)) },
-	Tx:       grpcdedup.Tx,
-	Error:    func(s *spb.Status) error { return status.FromProto(s).Err() },
+	Dial: func(t testing.TB, addr string) rpctest.Client { return client(dial(t, addr)) },
+	Tx:   grpcdedup.Tx,
+	Error: func(s *spb.Status) error {
+		if codes.Code(s.GetCode()) == codes.OK {
+			return okError{s} // a status has no error then
+		}
+		return status.FromProto(s).Err()
+	},
 	Mark:     func(ctx context.Context, run string) { _ = grpc.SetHeader(ctx, metadata.Pairs("run", run)) },
 	KeyPlace: "metadata",
 	Unknown:  true,
 }
+
+// okError is an error with the status OK.
+type okError struct{ status *spb.Status }
+
+func (e okError) Error() string              { return e.status.GetMessage() }
+func (e okError) GRPCStatus() *status.Status { return status.FromProto(e.status) }
 
 // server is a *grpc.Server with the methods of *http.Server.
 type server struct{ *grpc.Server }

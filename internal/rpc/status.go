@@ -119,9 +119,10 @@ func retryInfo(wait time.Duration) []proto.Message {
 	return []proto.Message{&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)}}
 }
 
-// noScope is the status of a request for which Options.Scope has an error.
+// noScope is the status of a request for which Options.Scope has an error. A status OK of the error
+// does not count.
 func (g *Door) noScope(ctx context.Context, m *method, r Request, err error) *status.Status {
-	if own := r.StatusOf(err); own != nil {
+	if own := r.StatusOf(err); code.Code(own.GetCode()) != code.Code_OK {
 		return own
 	}
 	g.opts.OnError(ctx, m.name, err)

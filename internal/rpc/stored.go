@@ -2,7 +2,9 @@ package rpc
 
 import (
 	"encoding/json"
+	"errors"
 
+	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -57,8 +59,12 @@ func (e *refusal) Error() string { return e.text }
 // Unwrap returns the handler's error, whose code the record keeps.
 func (e *refusal) Unwrap() error { return e.err }
 
-// MarshalJSON implements json.Marshaler. The record keeps the status as details.
+// MarshalJSON implements json.Marshaler. The record keeps the status as details. A status OK is an
+// error: its client would expect a response.
 func (e *refusal) MarshalJSON() ([]byte, error) {
+	if code.Code(e.status.GetCode()) == code.Code_OK {
+		return nil, errors.New("a final error has the status OK; give it the code of a refusal")
+	}
 	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(e.status)
 	if err != nil {
 		return nil, err

@@ -85,6 +85,10 @@ func (door Door) codes(t *testing.T) {
 		"Unidentified":  {opts: scoped("", errors.New("canary")), send: create(lamp(), "k"), code: code.Code_UNAUTHENTICATED, reason: "UNIDENTIFIED", told: true},
 		"ScopeEmpty":    {opts: scoped("", nil), send: create(lamp(), "k"), code: code.Code_UNAUTHENTICATED, reason: "UNIDENTIFIED", told: true},
 		"ScopeOfItsOwn": {opts: scoped("", door.Error(&status.Status{Code: int32(code.Code_UNAUTHENTICATED), Message: "log in"})), send: create(lamp(), "k"), code: code.Code_UNAUTHENTICATED},
+		"ScopeOK":       {opts: scoped("", door.Error(&status.Status{Message: "canary"})), send: create(lamp(), "k"), code: code.Code_UNAUTHENTICATED, reason: "UNIDENTIFIED", told: true},
+		"FinalOK": {change: failing(func(context.Context, pgx.Tx) error {
+			return dedup.Final(door.Error(&status.Status{Message: "canary"}))
+		}), send: create(lamp(), "k"), code: code.Code_INTERNAL, reason: "FAILED", told: true},
 		"Expired": {send: func(t *testing.T, s *server) Answer {
 			create(lamp(), "k")(t, s)
 			_, err := s.pool.Exec(t.Context(), `UPDATE tool_dedup SET created_at = created_at - interval '1 day', expires_at = created_at`)
