@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,12 +45,19 @@ func TestToolNames(t *testing.T) {
 		require.NoError(t, s.pool.QueryRow(t.Context(), `DELETE FROM tool_dedup RETURNING tool`).Scan(&name))
 		return name
 	}
-	s.handle("POST /orders/{id}/cancel", "", func(http.ResponseWriter, *http.Request) {})
-	require.Equal(t, http.StatusOK, s.do(t, http.MethodPost, "/orders/1/cancel", "k1", "").status)
-	require.Equal(t, "POST /orders/{id}/cancel", tool())
+	for pattern, want := range map[string]string{
+		"POST /orders/{id}/cancel": "POST /orders/{id}/cancel",
+		"POST\t /orders/{id}/ship": "POST /orders/{id}/ship",
+	} {
+		s.handle(pattern, "", func(http.ResponseWriter, *http.Request) {})
+		require.Equal(t, http.StatusOK, s.do(t, http.MethodPost, strings.Replace(want[len("POST "):], "{id}", "1", 1), "k1", "").status)
+		require.Equal(t, want, tool())
+	}
 
-	s.handle("/refunds", "", func(http.ResponseWriter, *http.Request) { panic("not run") })
-	require.Equal(t, http.StatusInternalServerError, s.do(t, http.MethodPost, "/refunds", "k1", "").status, "chi's patterns have no method, and its releases differ")
+	for _, pattern := range []string{"/refunds", " /charges"} {
+		s.handle(pattern, "", func(http.ResponseWriter, *http.Request) { panic("not run") })
+		require.Equal(t, http.StatusInternalServerError, s.do(t, http.MethodPost, strings.TrimSpace(pattern), "k1", "").status, "chi's patterns have no method, and its releases differ")
+	}
 	require.ErrorContains(t, errors.Join(s.told()...), "names no tool for this route")
 
 	byHeader, err := httpdedup.New(s.d, httpdedup.Options{Scope: tenant, Tool: func(r *http.Request) string { return r.Header.Get("X-Tool") }})

@@ -185,10 +185,12 @@ func validHeaderName(name string) bool {
 	return strings.Trim(name, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
-// patternOf returns the pattern by which a ServeMux matched r, if it has a method.
+// patternOf returns the pattern by which a ServeMux matched r, if it has a method. A ServeMux takes
+// spaces and tabs behind the method; the name has one space.
 func patternOf(r *http.Request) string {
-	if !strings.Contains(r.Pattern, " ") {
+	method := strings.IndexAny(r.Pattern, " \t")
+	if method <= 0 {
 		return ""
 	}
-	return r.Pattern
+	return r.Pattern[:method] + " " + strings.TrimLeft(r.Pattern[method:], " \t")
 }
