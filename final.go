@@ -62,6 +62,9 @@ type RefusedError struct {
 	Code string
 	// Details is the JSON of that error, nil if it has none.
 	Details json.RawMessage
+	// OfDatabase reports whether Message has the text of an error of the database or its driver.
+	// Such a text may quote arguments and rows: do not show it to clients.
+	OfDatabase bool
 	// Replayed reports whether the refusal came from the record.
 	Replayed bool
 	// Recovered reports, as Result.Recovered does, that this call wrote the record, and that only
@@ -86,7 +89,13 @@ type refusedIn struct {
 func (e *RefusedError) Error() string { return e.Message }
 
 // Is makes errors.Is(err, ErrRefused) true.
-func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
+func (e *RefusedError) Is(target error) bool {
+	return target == ErrRefused || target == errOfDatabase && e.OfDatabase
+}
+
+// errOfDatabase finds a refusal that is OfDatabase in the error of another call. A replay of it has
+// no other trace of the database.
+var errOfDatabase = errors.New("dedup: a refusal with the database's text")
 
 // Unwrap returns the effect's own error if this call ran the effect, else nil.
 func (e *RefusedError) Unwrap() error { return e.err }
@@ -96,12 +105,14 @@ type refusalJSON struct {
 	Message string          `json:"message"`
 	Code    string          `json:"code,omitempty"`
 	Details json.RawMessage `json:"details,omitempty"`
+	// OfDatabase is decided from the error and its whole text: a cut may remove the SQLSTATE.
+	OfDatabase bool `json:"of_database,omitempty"`
 }
 
 // encodeRefusal returns the text that records err as a refusal. It cuts a message that is longer
 // than max.
 func encodeRefusal(err error, max int) (string, error) {
-	refusal := refusalJSON{Message: validText(err.Error())}
+	refusal := refusalJSON{Message: validText(err.Error()), OfDatabase: wire.IsOfDatabase(err) || errors.Is(err, errOfDatabase)}
 	if coder := (interface {
 		error
 		Code() string
@@ -146,6 +157,7 @@ func decodeRefusal(text string, createdAt time.Time) (*RefusedError, error) {
 		return nil, &InvalidError{What: "result", Reason: "is recorded as a refusal that cannot be read", Stored: json.RawMessage(text), Err: err}
 	}
 	return &RefusedError{
-		Message: refusal.Message, Code: refusal.Code, Details: refusal.Details, Replayed: true, CreatedAt: createdAt,
+		Message: refusal.Message, Code: refusal.Code, Details: refusal.Details, OfDatabase: refusal.OfDatabase,
+		Replayed: true, CreatedAt: createdAt,
 	}, nil
 }

@@ -49,7 +49,7 @@ func TestTexts(t *testing.T) {
 		{"not kept", &dedup.Error{Answer: dedup.ErrExpired, Tool: "pay", FirstAt: at}},
 		{"refused", &dedup.RefusedError{Message: "card declined", CreatedAt: at}},
 		{"refused with details", &dedup.RefusedError{Message: "card declined", Code: "declined", Details: json.RawMessage(`{"limit":5}`), Replayed: true, CreatedAt: at}},
-		{"refused by the database", &dedup.RefusedError{Message: secret.Error(), Details: json.RawMessage(`"canary"`), CreatedAt: at}},
+		{"refused by the database", &dedup.RefusedError{Message: secret.Error(), Details: json.RawMessage(`"canary"`), OfDatabase: true, CreatedAt: at}},
 		{"outcome unknown", &dedup.Error{Answer: dedup.ErrOutcomeUnknown, Err: fmt.Errorf("%w (%w)", secret, context.Canceled)}},
 		{"attempts exhausted", &dedup.Error{Answer: dedup.ErrAttemptsExhausted, Err: secret}},
 		{"timeout", fmt.Errorf("canary: %w", context.DeadlineExceeded)},

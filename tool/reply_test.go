@@ -94,7 +94,7 @@ func TestAnswersTable(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, isError)
 	require.Equal(t, `{"id":1}`, text)
-	text, _, err = tool.Reply(tool.Answer{}, &dedup.RefusedError{Message: "ERROR: canary (SQLSTATE 23505)"})
+	text, _, err = tool.Reply(tool.Answer{}, &dedup.RefusedError{Message: "ERROR: canary (SQLSTATE 23505)", OfDatabase: true})
 	require.NoError(t, err)
 	require.NotContains(t, text, "canary")
 }

@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/faultproxy"
+	"github.com/tooldedup/dedup/sqldedup"
 )
 
 // cardRefusal is an error with everything that a refusal keeps.
@@ -128,6 +130,74 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
+// TestRefusalOfDatabase: the record knows that its message is the database's, even if the message is
+// cut, or has the form of database/sql.
+func TestRefusalOfDatabase(t *testing.T) {
+	t.Parallel()
+	ctx, f := plain.setup(t, &dedup.Options{MaxResultBytes: 8 << 10})
+	cast := func(text string) func(context.Context, pgx.Tx) error {
+		return func(ctx context.Context, tx pgx.Tx) error {
+			return tx.QueryRow(ctx, `SELECT $1::text::int`, text).Scan(new(int))
+		}
+	}
+	for name, row := range map[string]struct {
+		fails func(ctx context.Context, tx pgx.Tx) error
+		want  bool
+	}{
+		"Server":    {cast(canary), true},
+		"LongValue": {cast(strings.Repeat(canary, 1000)), true},
+		"Argument": {func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, `SELECT $1::int`, canary)
+			return err
+		}, true},
+		"Column": {func(ctx context.Context, tx pgx.Tx) error {
+			return tx.QueryRow(ctx, `SELECT $1::text`, canary).Scan(new(int))
+		}, true},
+		"ColumnOfSQL": {func(ctx context.Context, tx pgx.Tx) error {
+			_, err := sqldedup.Run(ctx, tx, func(ctx context.Context, tx *sql.Tx) (n int, err error) {
+				return n, tx.QueryRowContext(ctx, `SELECT $1::text`, canary).Scan(&n)
+			})
+			return err
+		}, true},
+		"ReplayedRefusal": {func(ctx context.Context, tx pgx.Tx) (err error) {
+			for range 2 { // the second error has no trace of the database
+				_, err = dedup.DoTx(ctx, f.d, tx, storing("inner"), func(ctx context.Context, tx pgx.Tx) (int, error) {
+					return 0, cast(strings.Repeat(canary, 1000))(ctx, tx)
+				})
+			}
+			return err
+		}, true},
+		"OwnText": {func(ctx context.Context, tx pgx.Tx) error { return seatTaken{cast(canary)(ctx, tx)} }, false},
+		"Own":     {func(context.Context, pgx.Tx) error { return errOwn }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, c := range []struct {
+				dedup.Call
+				mark func(error) error
+			}{{storing(name), func(err error) error { return err }}, {call(name + " final"), dedup.Final}} {
+				fails := func(ctx context.Context, tx pgx.Tx) (int, error) { return 0, c.mark(row.fails(ctx, tx)) }
+				_, err := dedup.Do(ctx, f.d, c.Call, fails)
+				first := refused(t, err)
+				require.Equal(t, row.want, first.OfDatabase)
+				_, err = dedup.Do(ctx, f.d, c.Call, fails)
+				again := refused(t, err)
+				require.True(t, again.Replayed)
+				requireSame(t, first, again)
+				status, err := f.d.Lookup(ctx, c.Scope, c.Tool, c.Key)
+				require.NoError(t, err)
+				requireSame(t, first, status.Refusal)
+			}
+		})
+	}
+}
+
+// seatTaken is an error of a tool that wraps the database's and does not quote it.
+type seatTaken struct{ err error }
+
+func (seatTaken) Error() string   { return "the seat is taken" }
+func (e seatTaken) Unwrap() error { return e.err }
+
 func refused(t *testing.T, err error) *dedup.RefusedError {
 	t.Helper()
 	var r *dedup.RefusedError
@@ -145,6 +215,7 @@ func requireSame(t *testing.T, a, b *dedup.RefusedError) {
 	require.Equal(t, a.Code, b.Code)
 	require.Equal(t, string(a.Details), string(b.Details))
 	require.Equal(t, a.Details == nil, b.Details == nil)
+	require.Equal(t, a.OfDatabase, b.OfDatabase)
 	require.True(t, a.CreatedAt.Equal(b.CreatedAt))
 	require.False(t, b.CreatedAt.IsZero())
 }

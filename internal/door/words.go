@@ -141,11 +141,11 @@ func Second(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // Seconds returns d in whole seconds, rounded up.
 func Seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
-// Disclose returns what a client may see of a refusal. The text of an error of the database or its
-// driver can be recorded as the answer, by a tool that records all errors or makes such an error
-// final. Then HiddenRefusal replaces it, and hidden is true.
+// Disclose returns what a client may see of a refusal. A tool that records all errors, or makes such
+// an error final, may record the text of the database as the answer. Then HiddenRefusal replaces
+// it, and hidden is true.
 func Disclose(refused *dedup.RefusedError) (shown dedup.RefusedError, hidden bool) {
-	if !OfDatabase(refused.Message) {
+	if !refused.OfDatabase {
 		return *refused, false
 	}
 	shown = *refused
@@ -155,14 +155,3 @@ func Disclose(refused *dedup.RefusedError) (shown dedup.RefusedError, hidden boo
 
 // HiddenRefusal replaces the text of a refusal that is OfDatabase.
 const HiddenRefusal = "The tool refused this call, and its answer is final."
-
-// OfDatabase reports whether a text is an error of Postgres or pgx. The errors of pgx quote values
-// of arguments, and name columns and types.
-func OfDatabase(text string) bool {
-	for _, mark := range [...]string{"(SQLSTATE ", "(OID ", "failed to encode args[", "can't scan into dest["} {
-		if strings.Contains(text, mark) {
-			return true
-		}
-	}
-	return false
-}

@@ -60,8 +60,8 @@ func TestDisclose(t *testing.T) {
 	require.False(t, hidden)
 	require.Equal(t, own, shown)
 	shown, hidden = door.Disclose(&dedup.RefusedError{
-		Message: `ERROR: invalid input syntax for type integer: "ada@example.com" (SQLSTATE 22P02)`, Code: "22P02", Details: []byte(`"ada"`),
+		Message: `invalid input syntax for type integer: "ada@example.com"`, Code: "22P02", Details: []byte(`"ada"`), OfDatabase: true,
 	})
 	require.True(t, hidden)
-	require.Equal(t, dedup.RefusedError{Message: door.HiddenRefusal}, shown)
+	require.Equal(t, dedup.RefusedError{Message: door.HiddenRefusal, OfDatabase: true}, shown)
 }

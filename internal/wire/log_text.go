@@ -9,18 +9,55 @@ import (
 )
 
 // LogText returns the text of err for logs, without text that may quote values: messages of
-// servers, and pgx's descriptions of arguments that it cannot encode. SQLSTATE, routine and
-// constraint replace a server's message. It is empty for nil.
+// servers, and a driver's descriptions of values that it cannot encode or scan. SQLSTATE, routine
+// and constraint replace a server's message. It is empty for nil.
 func LogText(err error) string {
 	if err == nil {
 		return ""
 	}
 	text := withoutServerText(err.Error(), err)
-	const unable = "unable to encode "
-	if at := strings.Index(text, unable); at >= 0 {
-		text = text[:at] + unable + "an argument"
+	for _, quotes := range [...]struct{ from, short string }{
+		{"unable to encode ", "unable to encode an argument"},
+		{pgxScans, "cannot scan a column"},
+		{sqlScans, "cannot scan a column"},
+		{sqlConverts, "cannot convert a column"},
+	} {
+		if at := strings.Index(text, quotes.from); at >= 0 {
+			text = text[:at] + quotes.short
+		}
 	}
 	return text
+}
+
+// The beginnings of texts of pgx and database/sql that may quote the value of a column. The errors
+// of database/sql have no type.
+const (
+	pgxScans    = "can't scan into dest["
+	sqlScans    = "sql: Scan error on column "
+	sqlConverts = "converting driver.Value type "
+)
+
+// IsOfDatabase reports whether the text of err has the text of an error of a database or its
+// driver, which may quote arguments and rows, and name columns and types.
+func IsOfDatabase(err error) bool {
+	text := err.Error()
+	for _, mark := range [...]string{
+		"(SQLSTATE ", "(OID ", "failed to encode args[", pgxScans, // pgx
+		"sql: converting argument ", sqlScans, sqlConverts, // database/sql
+	} {
+		if strings.Contains(text, mark) {
+			return true
+		}
+	}
+	var server interface { // of pgx and other drivers
+		error
+		SQLState() string
+	}
+	if !errors.As(err, &server) {
+		return false
+	}
+	said := server.Error() // text may have a part of it
+	return strings.Contains(text, said[:min(len(said), 64)])
 }
 
 // withoutServerText replaces the messages of server errors in text. It searches err and the errors

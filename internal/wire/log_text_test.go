@@ -3,9 +3,13 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/internal/pgtest"
@@ -30,7 +34,8 @@ func TestLogText(t *testing.T) {
 		require.Equal(t, want, LogText(err))
 	}
 
-	conn, err := pgtest.NewEmpty(t).Pool(t).Acquire(t.Context())
+	pool := pgtest.NewEmpty(t).Pool(t)
+	conn, err := pool.Acquire(t.Context())
 	require.NoError(t, err)
 	defer conn.Release()
 	for _, tc := range []struct {
@@ -40,8 +45,66 @@ func TestLogText(t *testing.T) {
 		_, err := conn.Exec(t.Context(), tc.sql, tc.arg)
 		require.ErrorContains(t, err, secret)
 		require.NotContains(t, LogText(fmt.Errorf("booking: %w", err)), secret)
+		require.True(t, IsOfDatabase(fmt.Errorf("booking: %w", err)))
+	}
+
+	var parses flag
+	scan := conn.QueryRow(t.Context(), `SELECT $1::text AS card`, secret).Scan(&parses)
+	db := stdlib.OpenDBFromPool(pool)
+	defer func() { require.NoError(t, db.Close()) }()
+	var number int
+	sqlScan := db.QueryRowContext(t.Context(), `SELECT $1::text AS card`, secret).Scan(&number)
+	for _, err := range []error{scan, sqlScan, errors.Unwrap(sqlScan)} {
+		require.ErrorContains(t, err, secret)
+		for _, err := range []error{err, fmt.Errorf("booking: %w", err), errors.New("booking: " + err.Error())} {
+			require.NotContains(t, LogText(err), secret)
+			require.True(t, IsOfDatabase(err))
+		}
 	}
 }
+
+// flag is a column whose error quotes it.
+type flag bool
+
+func (f *flag) Scan(v any) (err error) {
+	parsed, err := strconv.ParseBool(fmt.Sprint(v))
+	*f = flag(parsed)
+	return err
+}
+
+func TestIsOfDatabase(t *testing.T) {
+	t.Parallel()
+	server := &pgconn.PgError{Severity: "ERROR", Code: "22P02", Message: "invalid " + strings.Repeat("4111 ", 400)}
+	for name, row := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"Own":             {errors.New("no seat"), false},
+		"Server":          {server, true},
+		"Wrapped":         {fmt.Errorf("booking: %w", server), true},
+		"TextOnly":        {errors.New(server.Error()), true},
+		"Cut":             {withText{server.Error()[:1024], server}, true},
+		"OwnText":         {withText{"the seat is taken", server}, false},
+		"OtherDriver":     {fmt.Errorf("booking: %w", otherDriver{}), true},
+		"NoRows":          {fmt.Errorf("booking: %w", pgx.ErrNoRows), false},
+		"SQLWithoutValue": {errors.New("the sql: scan it"), false},
+	} {
+		require.Equal(t, row.want, IsOfDatabase(row.err), name)
+	}
+}
+
+type withText struct {
+	text string
+	err  error
+}
+
+func (e withText) Error() string { return e.text }
+func (e withText) Unwrap() error { return e.err }
+
+type otherDriver struct{}
+
+func (otherDriver) Error() string    { return "pq: invalid 4111" }
+func (otherDriver) SQLState() string { return "22P02" }
 
 // silent wraps without a text.
 type silent struct{ err error }
