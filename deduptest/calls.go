@@ -4,8 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tooldedup/dedup"
 )
 
@@ -29,12 +27,8 @@ const minKept = time.Minute
 
 // checkKept checks how long the records are kept.
 func (tr *trial) checkKept() {
-	table := pgx.Identifier{"public", "tool_dedup"}
-	if o := tr.v.tool.Options; o != nil && o.Schema != "" {
-		table[0] = o.Schema
-	}
 	var kept *time.Duration
-	err := tr.v.direct.QueryRow(tr.ctx, `SELECT min(forget_at - created_at) FROM `+table.Sanitize()).Scan(&kept)
+	err := tr.v.direct.QueryRow(tr.ctx, `SELECT min(forget_at - created_at) FROM `+tr.v.tool.records()).Scan(&kept)
 	switch {
 	case err != nil:
 		tr.problemf("reading the records: %v", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
@@ -19,7 +20,7 @@ type Tool struct {
 	// transaction of Try.Pool, a handler. It must be safe for concurrent use and keep nothing
 	// between calls. It may wrap errors, but errors.Is and dedup.IsRetryable must recognize them.
 	// If the tool keeps no answers (dedup.Retention), a later call must return the *dedup.Error of
-	// dedup.ErrExpired, or an error that wraps it.
+	// dedup.ErrExpired, or an error that wraps it. A tool that keeps the answer must return it.
 	//
 	// With a new key it must succeed, whatever calls came before.
 	Call func(ctx context.Context, try Try) (answer any, err error)
@@ -66,6 +67,15 @@ func (t Tool) with(change func(*dedup.Options)) Tool {
 	change(&options)
 	t.Options = &options
 	return t
+}
+
+// records returns the name of the table of the tool's records, for SQL.
+func (t Tool) records() string {
+	table := pgx.Identifier{"public", "tool_dedup"}
+	if t.Options != nil && t.Options.Schema != "" {
+		table[0] = t.Options.Schema
+	}
+	return table.Sanitize()
 }
 
 // check returns an error if a field is missing.

@@ -69,7 +69,8 @@ func (tr *trial) start(ctx context.Context, s *stage, variant int) <-chan reply 
 func (tr *trial) checkReply(r reply) error {
 	if r.err != nil {
 		tr.note("error: %v", r.err)
-		if isNotKept(r.err) {
+		if expired, ok := notKept(r.err); ok {
+			tr.checkNotKept(expired)
 			return nil // end counts the effect
 		}
 		panicked, ok := errors.AsType[*panicError](r.err)
@@ -86,10 +87,26 @@ func (tr *trial) checkReply(r reply) error {
 	return nil
 }
 
-// isNotKept reports whether err is the ErrExpired of a call whose answer was never kept.
-func isNotKept(err error) bool {
-	expired, ok := errors.AsType[*dedup.Error](err)
-	return ok && expired.Answer == dedup.ErrExpired && expired.ExpiredAt.IsZero()
+// notKept returns the ErrExpired of a call whose answer was never kept. ok is false for another
+// error.
+func notKept(err error) (expired *dedup.Error, ok bool) {
+	expired, ok = errors.AsType[*dedup.Error](err)
+	return expired, ok && expired.Answer == dedup.ErrExpired && expired.ExpiredAt.IsZero()
+}
+
+// checkNotKept reports an ErrExpired that withholds an answer: the record has it. A record with the
+// key counts if it has the scope and the tool of the error, or if the error names none.
+func (tr *trial) checkNotKept(expired *dedup.Error) {
+	var kept bool
+	err := tr.v.direct.QueryRow(tr.ctx, `SELECT EXISTS (SELECT FROM `+tr.v.tool.records()+`
+ WHERE key = $1 AND result IS NOT NULL AND $2 IN ('', scope) AND $3 IN ('', tool))`,
+		tr.key, expired.Scope, expired.Tool).Scan(&kept)
+	switch {
+	case err != nil:
+		tr.problemf("reading the records: %v", err)
+	case kept:
+		tr.problemf("a call fails with dedup.ErrExpired although its record has the answer; return the Value of the dedup.Result")
+	}
 }
 
 const (

@@ -153,6 +153,20 @@ func wrongs() []wrongTool {
 			says:  "two callers get different answers",
 		},
 		{
+			name: "kept answer withheld",
+			call: func(ctx context.Context, try deduptest.Try) (any, error) {
+				result, err := dedup.Do(ctx, try.Deduper, callOf(try), func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+					return insertTicket(ctx, tx, try)
+				})
+				if err == nil && result.Replayed {
+					return nil, &dedup.Error{Answer: dedup.ErrExpired, FirstAt: result.CreatedAt}
+				}
+				return result.Value, err
+			},
+			finds: and(sequential, deduptest.TwoAtOnce, deduptest.OtherArguments, deduptest.Panicked),
+			says:  "a call fails with dedup.ErrExpired although its record has the answer",
+		},
+		{
 			name: "random result",
 			call: func(ctx context.Context, try deduptest.Try) (any, error) {
 				answer, err := do(ctx, try)
