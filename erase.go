@@ -37,7 +37,8 @@ import (
 //
 // If an effect outside the database has no answer yet, nothing is erased: the error is an
 // [*UnresolvedError]. Other errors are ErrInvalid, ErrSchema and errors of the database. The result
-// then counts what was erased before. After a lost reply to COMMIT it may count too little.
+// then counts what was erased before. It does not count a batch whose reply to COMMIT was lost, if
+// the error came before Erase could repeat that batch.
 func (d *Deduper) Erase(ctx context.Context, scope, tool string, opts ResetOptions) (result EraseResult, err error) {
 	if err := d.checkErase(ctx, scope, tool, opts); err != nil {
 		return result, err
@@ -90,6 +91,7 @@ func (d *Deduper) erase(ctx context.Context, scope, tool string, by table.Operat
 		}
 		return err
 	})
+	var rows table.ErasedRows
 	for more := err == nil; more; {
 		began := time.Now()
 		var n table.ErasedRows
@@ -100,9 +102,8 @@ func (d *Deduper) erase(ctx context.Context, scope, tool string, by table.Operat
 		if err != nil {
 			return total, err
 		}
-		total.Records += n.Records
-		total.Effects += n.Effects
-		total.Unaudited += n.Unaudited
+		rows.Add(n)
+		total = EraseResult{Records: rows.Records, Effects: rows.Effects, Unaudited: rows.Unaudited, Reasons: rows.Reasons}
 		if more {
 			if err := sleep(ctx, time.Duration(defaultSweepRest*float64(time.Since(began)))); err != nil {
 				return total, err

@@ -10,6 +10,8 @@ type EraseResult struct {
 	// Unaudited counts the records without a line in the audit, because the table tool_dedup_audit
 	// is missing.
 	Unaudited int64
+	// Reasons counts the earlier lines of the audit that lost their reason.
+	Reasons int64
 }
 
 // UnresolvedError is the error of a [Deduper.Erase] that found effects outside the database

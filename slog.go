@@ -111,7 +111,7 @@ func (t *slogTracer) TraceEvent(ctx context.Context, event Event) {
 		case "Resolve":
 			msg, done = "tool_call_resolved", slog.Bool("resolved", e.Resolved)
 		case "Erase":
-			msg, done = "tool_dedup_erased", slog.Group("", slog.Int64("records", e.Erased.Records), slog.Int64("effects", e.Erased.Effects))
+			msg, done = "tool_dedup_erased", slog.Group("", slog.Int64("records", e.Erased.Records), slog.Int64("effects", e.Erased.Effects), slog.Int64("reasons", e.Erased.Reasons))
 		}
 		write(slog.LevelWarn, msg, slog.String("reason", e.Reason), slog.String("actor", e.Actor), done, slog.Bool("audited", e.Audited))
 	case SweptData:

@@ -3,6 +3,7 @@ package contract_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
+	"github.com/tooldedup/dedup/internal/faultproxy"
 )
 
 // leaves are the options of an Erase.
@@ -67,7 +69,7 @@ func TestErase(t *testing.T) {
 
 		got, err := f.d.Erase(ctx, "acme", "note", leaves("ada"))
 		require.NoError(t, err)
-		want := dedup.EraseResult{Records: 4}
+		want := dedup.EraseResult{Records: 4, Reasons: 2}
 		require.Equal(t, want, got)
 		got, err = f.d.Erase(ctx, "acme", "note", leaves("ada"))
 		require.NoError(t, err)
@@ -227,6 +229,53 @@ func TestEraseIsRetried(t *testing.T) {
 	require.Equal(t, 3, f.runs(t))
 }
 
+// TestEraseCountsALostCommit: a batch whose COMMIT got no reply is counted once, whether it was
+// committed or not.
+func TestEraseCountsALostCommit(t *testing.T) {
+	t.Parallel()
+
+	ctx, f, proxy := proxied(t, plain, nil)
+	const n, commits = 1500, 6 // the audit, the records in two batches, the effects; each pass ends with an empty batch
+	for _, c := range []struct {
+		kind  faultproxy.Kind
+		times int
+	}{{faultproxy.ReplyReset, 1}, {faultproxy.ReplyReset, 2}, {faultproxy.Dropped, 1}, {faultproxy.Dropped, 2}} {
+		for skip := range commits {
+			scope := fmt.Sprint(c.kind, c.times, skip)
+			f.exec(t, `INSERT INTO tool_dedup (scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at)
+				SELECT $1::text, 'note', i::text, sha256(''), 'done', '"secret"', now(), now() + interval '1 hour', now() + interval '2 hours'
+				  FROM generate_series(1, $2::int) i`, scope, n)
+			f.exec(t, `INSERT INTO tool_dedup_audit (at, actor, role, action, scope, tool, key, outcome, created_at, reason)
+				SELECT now(), 'ada', 'ada', 'reset', $1::text, 'note', i::text, 'done', now(), 'secret' FROM generate_series(1, 3) i`, scope)
+			fault := proxy.Arm(faultproxy.Fault{Kind: c.kind, Where: faultproxy.AtCommit, Skip: skip, Times: c.times})
+			got, err := f.d.Erase(ctx, scope, "", leaves("ada"))
+			require.NoError(t, err, scope)
+			require.NoError(t, fault.WaitSettled(ctx))
+			require.Positive(t, fault.Count(), scope)
+			fault.Disarm()
+			require.Equal(t, dedup.EraseResult{Records: n, Reasons: 3}, got, scope)
+			require.Zero(t, scalar[int](t, f.bundle, `SELECT count(*) FROM tool_dedup WHERE scope = $1 AND result IS NOT NULL`, scope))
+			got, err = f.d.Erase(ctx, scope, "", leaves("ada"))
+			require.NoError(t, err, scope)
+			require.Zero(t, got, scope)
+		}
+	}
+}
+
+// TestEraseOfReasons: an Erase that finds reasons only counts them.
+func TestEraseOfReasons(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := plain.setup(t, nil)
+	_, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
+	require.NoError(t, err)
+	_, err = f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: canary})
+	require.NoError(t, err)
+	got, err := f.d.Erase(ctx, "acme", "", leaves("ada"))
+	require.NoError(t, err)
+	require.Equal(t, dedup.EraseResult{Reasons: 1}, got)
+}
+
 // Erase needs an audit that it may write, or none. Without its tables the error is about the
 // schema.
 func TestEraseWithoutAudit(t *testing.T) {
@@ -263,7 +312,7 @@ func TestEraseWithoutAudit(t *testing.T) {
 	f.exec(t, `GRANT UPDATE (reason) ON tool_dedup_audit TO `+role)
 	got, err = d.Erase(ctx, "acme", "", leaves("ada"))
 	require.NoError(t, err)
-	require.Equal(t, dedup.EraseResult{Records: 1}, got)
+	require.Equal(t, dedup.EraseResult{Records: 1, Reasons: 1}, got)
 
 	record("k2")
 	f.exec(t, `DROP TABLE tool_dedup_audit, tool_effect`)

@@ -114,14 +114,27 @@ type Erasable struct {
 	// Records and Effects are those that are not erased yet. Unresolved effects have no answer, or
 	// happened twice: they must be resolved first.
 	Records, Effects, Unresolved int64
+	// Reasons are the lines of the audit that have one.
+	Reasons int64
 }
 
-// Erasable counts the calls of a scope, or of a tool in it if f has one.
+// Erasable counts the calls of a scope, or of a tool in it if f has one. Without a table of the
+// audit it counts no reasons.
 func (db *Database) Erasable(ctx context.Context, f *Filter) (n Erasable, err error) {
 	err = db.read(ctx, func(r *reader) error {
 		_, err := r.first(f.erasable(), &n.Records, &n.Effects, &n.Unresolved)
 		return err
 	})
+	if err != nil {
+		return n, err
+	}
+	err = db.read(ctx, func(r *reader) error {
+		_, err := r.first(f.reasons(), &n.Reasons)
+		return err
+	})
+	if IsMissing(err) {
+		return n, nil
+	}
 	return n, err
 }
 
@@ -131,4 +144,9 @@ func (f *Filter) erasable() query {
        count(*) FILTER (WHERE fingerprint <> %[2]s), count(*) FILTER (WHERE state <> 'done' OR twice IS NOT NULL)
   FROM {effect}
  WHERE %[1]s`, filtered(args), table.Erased), args}
+}
+
+func (f *Filter) reasons() query {
+	args := f.args()
+	return query{"SELECT count(*) FROM {audit} WHERE action <> 'erased' AND reason <> '' AND " + filtered(args), args}
 }

@@ -29,7 +29,15 @@ type Erasure struct {
 	before     time.Time
 	passes     []erasePass // the passes that are left
 	last       place       // the end of the last batch of passes[0]
+	lost       lostBatch   // the batch after last, if its COMMIT failed
 	notAudited bool        // the server cannot write the audit
+}
+
+// lostBatch is a batch whose COMMIT failed. The batch may be erased: Next counts it if the repeated
+// batch does not end at the same row.
+type lostBatch struct {
+	ErasedRows
+	end *place // nil if no batch is lost
 }
 
 // place is the position of a row in the order of a pass.
@@ -52,6 +60,16 @@ type ErasedRows struct {
 	Records, Effects int64
 	// Unaudited counts the records without a line in the audit.
 	Unaudited int64
+	// Reasons counts the lines of the audit.
+	Reasons int64
+}
+
+// Add adds other to n.
+func (n *ErasedRows) Add(other ErasedRows) {
+	n.Records += other.Records
+	n.Effects += other.Effects
+	n.Unaudited += other.Unaudited
+	n.Reasons += other.Reasons
 }
 
 // NewErasure begins to erase a scope, or a tool in it.
@@ -59,7 +77,8 @@ func (t *Table) NewErasure(ctx context.Context, conn *pgx.Conn, scope, tool stri
 	e := &Erasure{t: t, scope: scope, tool: tool, by: by, last: place{tool: tool}}
 	schema := func(name string) string { return pgx.Identifier{t.opts.Schema, name}.Sanitize() }
 	e.passes = []erasePass{
-		e.pass(schema(auditTable), "r.at < $4::timestamptz AND r.action <> 'erased' AND r.reason <> ''", "reason = ''", func(*ErasedRows, int64) {}),
+		e.pass(schema(auditTable), "r.at < $4::timestamptz AND r.action <> 'erased' AND r.reason <> ''", "reason = ''",
+			func(n *ErasedRows, rows int64) { n.Reasons += rows }),
 		e.pass(t.Name, "r.created_at < $4::timestamptz AND r.fingerprint <> "+Erased,
 			"result = NULL, arg_digests = NULL, fingerprint = "+Erased+", expires_at = LEAST(r.expires_at, $4::timestamptz)",
 			func(n *ErasedRows, rows int64) { n.Records += rows }),
@@ -119,35 +138,56 @@ func (e *Erasure) Unresolved(ctx context.Context, conn *pgx.Conn) (parked, open 
 func (e *Erasure) Next(ctx context.Context, conn *pgx.Conn, limit time.Duration) (n ErasedRows, more bool, err error) {
 	p := &e.passes[0]
 	var end *place
+	committing := false
 	erase := func(sql string, by ...any) error {
-		n, end = ErasedRows{}, nil
+		n, end, committing = ErasedRows{}, nil, false
 		return wire.InTx(ctx, conn, readWrite, limit, func(tx pgx.Tx) (err error) {
 			end, err = e.batch(ctx, tx, p, sql, by, &n)
+			committing = err == nil
 			return err
 		})
 	}
 	if p.audited == "" || e.notAudited {
 		err = erase(p.erase)
 	} else if err = erase(p.audited, e.by.Actor, e.by.Reason); CannotAudit(err) {
-		if err = erase(p.erase); err == nil {
-			e.notAudited = true
-		}
+		err = erase(p.erase)
+		e.notAudited = committing
 	}
 	switch {
 	case p.optional && wire.SQLState(err) == wire.CodeUndefinedTable:
 		end = nil
-	case err != nil:
+	case err != nil && !committing:
 		return ErasedRows{}, true, err
 	}
 	if e.notAudited {
 		n.Unaudited = n.Records
 	}
+	n = e.withLost(n, end)
+	if err != nil && committing {
+		if end != nil {
+			e.lost = lostBatch{n, end}
+		}
+		return ErasedRows{}, true, err
+	}
+	e.lost = lostBatch{}
 	if end != nil {
 		e.last = *end
 		return n, true, nil
 	}
 	e.passes, e.last = e.passes[1:], place{tool: e.tool}
 	return n, len(e.passes) > 0, nil
+}
+
+// withLost adds the rows of the lost batch to n, those of the batch that repeats it and ends at end.
+// If the lost batch was committed, its last row is erased, so the other batch ends elsewhere. If
+// both end at the same row, only one of them erased rows: the lost COMMIT may take effect while the
+// other batch waits for its rows.
+func (e *Erasure) withLost(n ErasedRows, end *place) ErasedRows {
+	lost := e.lost
+	if lost.end != nil && (end == nil || *end != *lost.end || n == ErasedRows{}) {
+		n.Add(lost.ErasedRows)
+	}
+	return n
 }
 
 // batch erases the next rows of a pass. end is nil if there are none left.

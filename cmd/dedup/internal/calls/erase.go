@@ -65,22 +65,22 @@ func (e *erasing) run(cmd *cobra.Command, db *inspect.Database, _ []string) erro
 			return cli.Explained(db, err)
 		}
 		if n == (inspect.Erasable{}) {
-			return fmt.Errorf("nothing was erased: %s", e.nothing())
+			return fmt.Errorf("nothing is left to erase: %s", e.nothing())
 		}
-		return fmt.Errorf("nothing was erased: there are %d records, and %d effects outside the database, of which %d must be resolved first; erase with --yes",
-			n.Records, n.Effects, n.Unresolved)
+		return fmt.Errorf("nothing was erased: there are %d records, %d effects outside the database, of which %d must be resolved first, and %d reasons in the audit; erase with --yes",
+			n.Records, n.Effects, n.Unresolved, n.Reasons)
 	}
 	done, err := db.D.Erase(cmd.Context(), e.Scope, e.Tool, dedup.ResetOptions{Reason: e.reason, Actor: e.actor})
 	switch {
 	case errors.Is(err, dedup.ErrInvalid):
 		return exit.Usage("%w", err)
 	case err != nil && done != (dedup.EraseResult{}):
-		return fmt.Errorf("%w; %d records and %d effects were erased before: run the command again", err, done.Records, done.Effects)
+		return fmt.Errorf("%w; %d records, %d effects and %d reasons were erased before: run the command again", err, done.Records, done.Effects, done.Reasons)
 	case err != nil:
 		return err
 	}
 	if done == (dedup.EraseResult{}) {
-		cmd.PrintErrf("Nothing was erased: %s.\n", e.nothing())
+		cmd.PrintErrf("Nothing is left to erase: %s.\n", e.nothing())
 		if !e.JSON {
 			return nil
 		}
@@ -88,14 +88,15 @@ func (e *erasing) run(cmd *cobra.Command, db *inspect.Database, _ []string) erro
 	if done.Unaudited > 0 {
 		cmd.PrintErrf("The audit has no entry of %d records: there is no table tool_dedup_audit; `dedup migrate up` makes it.\n", done.Unaudited)
 	}
-	return e.Write(cmd, &erased{e.Scope, e.Tool, done.Records, done.Effects, done.Unaudited}, []string{
+	return e.Write(cmd, &erased{e.Scope, e.Tool, done.Records, done.Effects, done.Unaudited, done.Reasons}, []string{
 		"erased: late retries are refused",
 		"records", fmt.Sprint(done.Records),
 		"effects", fmt.Sprint(done.Effects),
+		"reasons", fmt.Sprint(done.Reasons),
 	})
 }
 
-// nothing explains that Erase finds neither a record nor an effect. The scope may be mistyped.
+// nothing explains that Erase finds no record, no effect and no reason. The scope may be mistyped.
 func (e *erasing) nothing() string {
 	what := fmt.Sprintf("scope %q", e.Scope)
 	if e.Tool != "" {
@@ -111,4 +112,5 @@ type erased struct {
 	Records   int64  `json:"records"`
 	Effects   int64  `json:"effects"`
 	Unaudited int64  `json:"unaudited"`
+	Reasons   int64  `json:"reasons"`
 }

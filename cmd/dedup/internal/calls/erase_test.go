@@ -63,25 +63,32 @@ func TestTenantLeaves(t *testing.T) {
 		require.Contains(t, got.errOut, why)
 		require.Equal(t, lines, exported(t, b.bundle, "--scope", "acme"))
 	}
-	refused("there are 2 records, and 1 effects outside the database, of which 1 must be resolved first; erase with --yes", "erase", "--scope", "acme", "--actor", "ada")
+	refused("there are 2 records, 1 effects outside the database, of which 1 must be resolved first, and 0 reasons in the audit; erase with --yes", "erase", "--scope", "acme", "--actor", "ada")
 	refused("1 parked, 0 open; resolve them first", append(erase, "--yes")...)
 
-	type counts struct{ Records, Effects, Unaudited int64 }
-	require.Equal(t, []counts{{2, 0, 0}}, fine[counts](t, b.bundle, exit.OK, append(erase, "--tool", "refund", "--yes")...))
+	type counts struct{ Records, Effects, Unaudited, Reasons int64 }
+	require.Equal(t, []counts{{2, 0, 0, 0}}, fine[counts](t, b.bundle, exit.OK, append(erase, "--tool", "refund", "--yes")...))
 	b.exec(t, `UPDATE tool_effect SET state = 'done', due_at = NULL`)
 	got := b.dedup(t, append(erase, "--yes")...)
-	require.Equal(t, outcome{exit.OK, "erased: late retries are refused\n  records       0\n  effects       1\n", ""}, got)
+	require.Equal(t, outcome{exit.OK, "erased: late retries are refused\n  records       0\n  effects       1\n  reasons       0\n", ""}, got)
+
+	b.exec(t, `INSERT INTO tool_dedup_audit SELECT at, gen_random_uuid(), actor, role, 'reset', scope, tool, 'freed', outcome, created_at, 'hunter2' FROM tool_dedup_audit`)
+	got = b.dedup(t, "erase", "--scope", "acme")
+	require.Equal(t, exit.Failed, got.code)
+	require.Contains(t, got.errOut, "there are 0 records, 0 effects outside the database, of which 0 must be resolved first, and 2 reasons in the audit")
+	got = b.dedup(t, append(erase, "--yes")...)
+	require.Equal(t, outcome{exit.OK, "erased: late retries are refused\n  records       0\n  effects       0\n  reasons       2\n", ""}, got)
 
 	for what, args := range map[string][]string{
 		`scope "acme"`:                   {"--scope", "acme"}, // erased before
 		`scope "amce"`:                   {"--scope", "amce"},
 		`tool "refunds" of scope "zeta"`: {"--scope", "zeta", "--tool", "refunds"},
 	} {
-		args, nothing := append([]string{"erase"}, args...), "othing was erased: "+what+" has no records, or they were erased before; check the name"
+		args, nothing := append([]string{"erase"}, args...), "othing is left to erase: "+what+" has no records, or they were erased before; check the name"
 		require.Equal(t, outcome{exit.Failed, "", "dedup: n" + nothing + "\n"}, b.dedup(t, args...))
 		args = append(args, "--reason", "r", "--yes")
 		require.Equal(t, outcome{exit.OK, "", "N" + nothing + ".\n"}, b.dedup(t, args...))
-		require.Equal(t, []counts{{0, 0, 0}}, fine[counts](t, b.bundle, exit.OK, args...))
+		require.Equal(t, []counts{{0, 0, 0, 0}}, fine[counts](t, b.bundle, exit.OK, args...))
 	}
 
 	lines = exported(t, b.bundle, "--scope", "acme")
