@@ -76,7 +76,7 @@ func TestErase(t *testing.T) {
 	require.NotEmpty(t, db.Traces(t, canary))
 	got, err = erase("mail")
 	require.NoError(t, err)
-	require.Equal(t, dedup.EraseResult{Records: 5, Effects: 5}, got)
+	require.Equal(t, dedup.EraseResult{Records: 5, Effects: 5, Reasons: 3}, got)
 	got, err = erase("mail")
 	require.NoError(t, err)
 	require.Zero(t, got)
