@@ -34,20 +34,26 @@
 //
 // A response is recorded in the handler's transaction, with its unknown fields, and given to every
 // later request. The header Idempotency-Replayed is "true" then. The first response's other headers
-// and trailers are not recorded: they go with the response of the run that was committed. An error
-// of the handler rolls back, is passed on as it is, and a retry runs the handler again.
-// [dedup.Final] around an error makes it the answer: its code, message and details are recorded. An
-// error that is no *connect.Error is recorded as failed_precondition.
+// and trailers are not recorded: they go with the answer of the run that was committed, and with no
+// other.
+//
+// An error of the handler rolls back, is passed on as it is, and a retry runs the handler again.
+// Return a *connect.Error: the text of a database error has values in it. [dedup.Final] around an
+// error makes it the answer: its code, message and details are recorded, and its Meta is not. An
+// error that is no *connect.Error is recorded as failed_precondition. If a request's context ends
+// before the commit, its run is rolled back.
 //
 // The door's own answers have a google.rpc.ErrorInfo, whose domain is io.github.tooldedup. Its
-// metadata has the method, and what the table names in lower case:
+// metadata has the method, and what the table names in lower case. The fields that changed are
+// separated by commas and have their JSON names. The method has no slash at the start, and is the
+// tool's name in the records:
 //
 //	reason             code                 what happened; details
 //	KEY_REQUIRED       invalid_argument     neither field nor header has a key
 //	KEY_INVALID        invalid_argument     the key names no call, or field and header differ
 //	ARGUMENTS_INVALID  invalid_argument     the request has no JSON form, or the tool refuses it
 //	UNIDENTIFIED       unauthenticated      Options.Scope has an error that is no *connect.Error
-//	KEY_REUSED         failed_precondition  another request had the key; changed, first_at
+//	KEY_REUSED         failed_precondition  another request had the key; changed, complete, first_at
 //	EXPIRED            failed_precondition  the call ran, and its response is not kept; first_at
 //	REFUSED            failed_precondition  a tool of the registry refused; code
 //	BLOCKED            failed_precondition  it may have taken effect: see [dedup.ErrBroken]
@@ -60,6 +66,6 @@
 //
 // A client may send any request again with its key, whatever the code. One with a list of codes
 // retries aborted, unavailable and, because a connection that breaks has other codes in some
-// protocols, deadline_exceeded, internal and unknown. A RetryInfo's delay is also the header
-// Retry-After, in seconds.
+// protocols, internal, unknown, deadline_exceeded and canceled, unless its own context has ended. A
+// RetryInfo's delay is also the header Retry-After, in seconds.
 package connectdedup

@@ -66,7 +66,7 @@ func TestClientKey(t *testing.T) {
 	n, last := keys()
 	require.Equal(t, 3, n)
 	require.Equal(t, "of the field", last)
-	mine := grpcdedup.WithKey(t.Context(), `"of" the context`)
+	mine := grpcdedup.WithKey(grpcdedup.WithKey(t.Context(), "replaced"), `"of" the context`)
 	order(mine, &shop.CreateRequest{Item: "bed"})
 	n, last = keys()
 	require.Equal(t, 4, n)

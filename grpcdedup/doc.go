@@ -33,21 +33,27 @@
 //
 // A response is recorded in the handler's transaction, with its unknown fields, and given to every
 // later request. The header idempotency-replayed is "true" then. Headers and trailers that the
-// handler sends are not recorded: they go with the response of the run that was committed, and with
+// handler sends are not recorded: they go with the answer of the run that was committed, and with
 // no other. grpc.SetSendCompressor and grpc.ClientSupportedCompressors fail in a guarded handler:
-// call them in an interceptor before the guard. An error of the handler rolls back, is passed on as it is, and a retry runs the handler
-// again. [dedup.Final] around an error makes it the answer: its status is recorded with its
-// details. An error without a status is recorded as FAILED_PRECONDITION.
+// call them in an interceptor before the guard.
+//
+// An error of the handler rolls back, is passed on as it is, and a retry runs the handler again.
+// Return a status: the text of a database error has values in it. [dedup.Final] around an error
+// makes it the answer: its status is recorded with its details. An error without a status is
+// recorded as FAILED_PRECONDITION. If a request's context ends before the commit, its run is rolled
+// back.
 //
 // The door's own answers have a google.rpc.ErrorInfo, whose domain is io.github.tooldedup. Its
-// metadata has the method, and what the table names in lower case:
+// metadata has the method, and what the table names in lower case. The fields that changed are
+// separated by commas and have their JSON names. The method has no slash at the start, and is the
+// tool's name in the records:
 //
 //	reason             code                 what happened; details
 //	KEY_REQUIRED       INVALID_ARGUMENT     neither field nor metadata has a key
 //	KEY_INVALID        INVALID_ARGUMENT     the key names no call, or field and metadata differ
 //	ARGUMENTS_INVALID  INVALID_ARGUMENT     the request has no JSON form, or the tool refuses it
 //	UNIDENTIFIED       UNAUTHENTICATED      Options.Scope has an error without a status
-//	KEY_REUSED         FAILED_PRECONDITION  another request had the key; changed, first_at
+//	KEY_REUSED         FAILED_PRECONDITION  another request had the key; changed, complete, first_at
 //	EXPIRED            FAILED_PRECONDITION  the call ran, and its response is not kept; first_at
 //	REFUSED            FAILED_PRECONDITION  a tool of the registry refused; code
 //	BLOCKED            FAILED_PRECONDITION  it may have taken effect: see [dedup.ErrBroken]
@@ -59,6 +65,7 @@
 //	FAILED             INTERNAL             Options.OnError is told why
 //
 // A client may send any request again with its key, whatever the code. One that retries by a policy
-// of grpc-go lists ABORTED and UNAVAILABLE; a RetryInfo's delay is its pause. grpc-go does not retry
+// of grpc-go lists ABORTED and UNAVAILABLE. A RetryInfo's delay is also sent as the trailer
+// grpc-retry-pushback-ms, for which grpc-go waits in place of its own pause. grpc-go does not retry
 // an answer that has a header, so an interceptor before the guard sets none.
 package grpcdedup

@@ -38,7 +38,8 @@ type Reply struct {
 	Err error
 	// Duplicate reports that the answer is an earlier request's.
 	Duplicate bool
-	// Own reports that the answer is that of this request's last run, whose headers go with it.
+	// Own reports that the answer is that of this request's last run, which was committed, so that
+	// its headers go with it.
 	Own bool
 }
 
@@ -83,7 +84,7 @@ func (g *Door) Serve(ctx context.Context, r Request) Reply {
 		}
 	}
 	if failed, ok := door.HandlersError[*failure](err); ok && ctx.Err() == nil {
-		return Reply{Err: failed.err, Own: true}
+		return Reply{Err: failed.err}
 	}
 	if refused := new(dedup.RefusedError); errors.As(err, &refused) {
 		if s, ok := decodeStatus(refused.Details); ok {

@@ -221,8 +221,8 @@ func (door Door) runAgain(t *testing.T) {
 	require.Equal(t, 3, runs)
 }
 
-// headers: those of a run that is rolled back, and those of a run before a status of the guard's
-// own, do not reach the client. A client of grpc-go retries no answer with a header.
+// headers: those of a run that is rolled back, by an error of the handler too, do not reach the
+// client. A client of grpc-go retries no answer with a header.
 func (door Door) headers(t *testing.T) {
 	runs := 0
 	s := door.open(t, rpc.Options{}, func(s *server, service *Service) {
@@ -234,8 +234,11 @@ func (door Door) headers(t *testing.T) {
 			}
 			return s.create(ctx, in)
 		}
-		service.Pay = func(ctx context.Context, _ *shop.PayRequest) (*shop.Receipt, error) {
-			door.Mark(ctx, "ends itself")
+		service.Pay = func(ctx context.Context, in *shop.PayRequest) (*shop.Receipt, error) {
+			door.Mark(ctx, "gone")
+			if in.GetOrder() == "none" {
+				return nil, door.Error(&status.Status{Code: int32(code.Code_NOT_FOUND), Message: "no such order"})
+			}
 			tx, _ := door.Tx(ctx)
 			return nil, tx.Commit(ctx)
 		}
@@ -248,6 +251,9 @@ func (door Door) headers(t *testing.T) {
 	require.Empty(t, answer.Runs)
 	answer = s.send(t.Context(), Pay, &shop.PayRequest{}, new(shop.Receipt), "k2")
 	require.Equal(t, int32(code.Code_INTERNAL), answer.Status.GetCode())
+	require.Empty(t, answer.Runs)
+	answer = s.send(t.Context(), Pay, &shop.PayRequest{Order: "none"}, new(shop.Receipt), "k3")
+	require.Equal(t, int32(code.Code_NOT_FOUND), answer.Status.GetCode())
 	require.Empty(t, answer.Runs)
 }
 
