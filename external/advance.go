@@ -144,11 +144,13 @@ func byFence(r *row) []any { return []any{r.Scope, r.Tool, r.Key, r.fence} }
 // change changes the row of an act that still holds its operation. Only this process knows what is
 // written, so change retries until the database is available.
 func (x *Tools) change(ctx context.Context, at *attempt, sql string, args ...any) error {
+	args = append(byFence(at.row), args...)
 	return x.retryFor(ctx, forever, func() error { return x.tryChange(ctx, at, sql, args...) })
 }
 
+// tryChange changes an operation once. It returns errStale if no row has changed.
 func (x *Tools) tryChange(ctx context.Context, at *attempt, sql string, args ...any) error {
-	changed, err := one(x.rows(ctx, sql, append(byFence(at.row), args...)...))
+	changed, err := one(x.rows(ctx, sql, args...))
 	if err == nil && changed == nil {
 		x.event(ctx, EventFenced, at.row, "", "")
 		return errStale
@@ -182,7 +184,7 @@ func (x *Tools) unreadable(ctx context.Context, at *attempt) error {
 	}
 	switch {
 	case at.row.state == Parked: // no look-up was made, so tries stays
-		return x.lookAgain(ctx, at, at.row.tries)
+		return x.lookAgain(ctx, at, at.row.tries, x.uncountedPause(at.row))
 	case at.row.tries <= maxDeferrals:
 		return x.postpone(ctx, at, why, false)
 	case at.row.verdict != nil: // keep the verdict's actor and reason

@@ -2,10 +2,13 @@ package external_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/external"
@@ -88,6 +91,51 @@ func TestWorkersCountWhatIsLeftBehind(t *testing.T) {
 		cancel()
 		require.NoError(t, <-recovered)
 	}
+}
+
+// TestRecoverKeepsSlots has more parked operations due than Recover has slots, and their Finish does
+// not return. An operation that is not parked gets a slot all the same.
+func TestRecoverKeepsSlots(t *testing.T) {
+	t.Parallel()
+	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: lease, Workers: 2})
+	hold, entered, healthy := make(chan struct{}), make(chan struct{}, 100), make(chan struct{})
+	release := sync.OnceFunc(func() { close(hold) })
+	defer release()
+	waits := false
+	h := add(f, external.Tool[in, out]{
+		KeyKept: external.Forever, Perform: answering("ch_1"),
+		Finish: func(_ context.Context, _ pgx.Tx, i in, _ out) error {
+			if i.Order == 0 {
+				close(healthy)
+				return nil
+			}
+			if waits {
+				entered <- struct{}{}
+				<-hold
+			}
+			return errors.New("the ledger is closed")
+		},
+	})
+	for n := 1; n <= 4; n++ {
+		_, err := h.Do(f.ctx, call(fmt.Sprint(n)), in{n})
+		f.parkedBy(err, "the ledger is closed")
+	}
+	waits = true
+	f.exec(`UPDATE tool_effect SET due_at = clock_timestamp()`)
+	ctx, cancel := context.WithCancel(f.ctx)
+	recovered := make(chan error, 1)
+	go func() { recovered <- f.tools.Recover(ctx) }()
+	<-entered
+	accept(f, h, "healthy", 0)
+	select {
+	case <-healthy:
+	case <-time.After(15 * time.Second):
+		require.Fail(t, "an operation waits for parked ones")
+	}
+	require.Empty(t, entered, "one slot is for parked operations")
+	release()
+	cancel()
+	require.NoError(t, <-recovered)
 }
 
 // TestRecoverToolsApart has a tool whose provider does not reply fill all of its slots. Another

@@ -30,7 +30,7 @@ func (x *Tools) perform(ctx context.Context, a *act, at *attempt) {
 	case err == nil:
 		x.record(ctx, a, at, out)
 	case errors.As(err, &unrecorded):
-		a.err = x.retryFor(ctx, forever, func() error { return x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err) })
+		a.err = x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err)
 	case errors.Is(err, ErrExists): // even if the error is also a refusal
 		x.exists(ctx, a, at, err)
 	case x.d.Refusal(err) != nil && !dedup.IsTransient(err): // a transient database error is not a refusal
@@ -154,8 +154,12 @@ func (x *Tools) parkedEvent(ctx context.Context, at *attempt, ref, why string) {
 
 // parkUnrecorded parks an operation whose outcome is known but cannot be recorded, because its
 // result cannot be encoded, Finish or Refused fails, or the database is too slow. v is the outcome
-// as a verdict: it is stored and tried again at the times of a parked operation's look-ups. A
-// temporary error is no reason to give up, so it does not count.
+// as a verdict: it is stored and tried again at the times of a parked operation's look-ups. After a
+// temporary error the try does not count.
+//
+// A success is stored even if another act holds the operation, unless a verdict is stored already.
+// While the database fails, parkUnrecorded tries again. If why is temporary, it tries once: then
+// the caller tries to record the outcome first.
 func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v verdict, why error) error {
 	text := unrecorded + note(why)
 	if at.row.verdict != nil { // keep the verdict's actor and reason
@@ -164,18 +168,25 @@ func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v v
 			text = said + "; " + text
 		}
 	}
-	tries := 0
-	if at.row.state == Parked {
-		tries = at.row.tries
-		if !isTemporary(why) {
-			tries++
-		}
-	}
-	var until *time.Duration
-	if v.name != "" {
+	sql, where := x.sql.park, byFence(at.row)
+	tries, until, most := 0, x.parkedPause(0), forever
+	switch again := at.row.state == Parked && at.row.verdict != nil; {
+	case v.name == "":
+		until = nil
+	case v.name == verdictHappened && at.verdictFence == nil:
+		sql, where = x.sql.keep, byCreation(at.row)
+	case again && isTemporary(why):
+		tries, until = at.row.tries, x.uncountedPause(at.row)
+	case again:
+		tries = at.row.tries + 1
 		until = x.parkedPause(tries)
 	}
-	err := x.tryChange(ctx, at, x.sql.park, until, text, optional(ref), optional(v.name), optional(v.value), tries)
+	if isTemporary(why) {
+		most = 0
+	}
+	err := x.retryFor(ctx, most, func() error {
+		return x.tryChange(ctx, at, sql, append(where, until, text, optional(ref), optional(v.name), optional(v.value), tries)...)
+	})
 	if err == nil {
 		x.parkedEvent(ctx, at, ref, text)
 	}

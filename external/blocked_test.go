@@ -193,7 +193,9 @@ func TestFinishMeetsALock(t *testing.T) {
 }
 
 // TestOutcomeOutlivesALongLock has an outcome that cannot be recorded, because Finish meets a lock
-// that is held for longer than a parked operation is looked up. The outcome is recorded afterwards.
+// that is held for longer than a parked operation is looked up. The pauses between the tries grow to
+// 20 leases, also after errors of Finish that brought longer ones. The outcome is recorded
+// afterwards.
 func TestOutcomeOutlivesALongLock(t *testing.T) {
 	t.Parallel()
 	const lease = 300 * time.Millisecond
@@ -204,14 +206,25 @@ func TestOutcomeOutlivesALongLock(t *testing.T) {
 	require.NoError(t, err)
 	h := add(f, ledger(external.Tool[in, out]{KeyKept: external.Forever, Perform: answering("ch_1")}))
 	_, err = h.Do(f.ctx, call("k"), in{1})
-	f.parkedBy(err, "longer than Options.Lease")
-	for range 5 { // more than the look-ups of a parked operation
+	require.Equal(t, 2*lease, nextAct(f.parkedBy(err, "longer than Options.Lease")))
+	for _, c := range []struct {
+		errors      int           // of Finish before
+		kept        time.Duration // the age of the outcome, negative for a new one
+		least, most time.Duration
+	}{
+		{0, -time.Hour, 2 * lease, 2 * lease}, {0, 10 * lease, 10 * lease, 20 * lease}, {0, time.Hour, 20 * lease, 20 * lease},
+		{3, -time.Hour, 2 * lease, 2 * lease}, {3, time.Hour, 20 * lease, 20 * lease},
+	} {
+		f.exec(`UPDATE tool_effect SET tries = $1, changed_at = clock_timestamp() - $2::interval`, c.errors, c.kept)
 		f.untilDue(f.lookup("k"))
 		op, err := f.tools.Advance(f.ctx, "acme", "charge", "k")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, "happened", op.Verdict)
-		require.False(t, op.Due.IsZero())
-		require.Less(t, op.Due.Sub(op.Now), 3*lease, "a temporary error is no reason to wait longer")
+		next := nextAct(op)
+		require.True(t, c.least <= next && next <= c.most, "%+v: %v", c, next)
+		var tries int
+		require.NoError(t, f.pool.QueryRow(f.ctx, `SELECT tries FROM tool_effect`).Scan(&tries))
+		require.Equal(t, c.errors, tries, "a temporary error does not count")
 	}
 	require.NoError(t, locked.Rollback(f.ctx))
 	for f.lookup("k").State != external.Done { // a slow machine may need longer than the lease again

@@ -172,6 +172,11 @@ func (f *fixture) untilDue(op external.Operation) {
 	f.elapse(op.Key, op.Due.Sub(op.Now))
 }
 
+// nextAct returns the pause with which an act ended. The act's fence is the time of its end.
+func nextAct(op external.Operation) time.Duration {
+	return op.Due.Sub(time.UnixMicro(op.Fence))
+}
+
 // elapse moves the time of this process, and of the operations with a key, without waiting: it
 // moves their times into the past.
 func (f *fixture) elapse(key string, d time.Duration) {

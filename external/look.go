@@ -41,15 +41,16 @@ func (x *Tools) look(ctx context.Context, a *act, at *attempt) {
 	var unrecorded *unrecordable
 	switch {
 	case errors.As(err, &unrecorded):
-		a.err = x.retryFor(ctx, forever, func() error { return x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err) })
+		a.err = x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err)
 	case err != nil && at.row.state == Parked: // a failed look-up does not count
-		a.err = x.lookAgain(ctx, at, at.row.tries)
+		a.err = x.lookAgain(ctx, at, at.row.tries, x.uncountedPause(at.row))
 	case err != nil:
 		a.err = x.postpone(ctx, at, note(err), false)
 	case len(outs) > 0:
 		x.found(ctx, a, at, outs)
 	case at.row.state == Parked: // never attempted again
-		a.err = x.lookAgain(ctx, at, at.row.tries+1)
+		looks := at.row.tries + 1
+		a.err = x.lookAgain(ctx, at, looks, x.parkedPause(looks))
 	case at.row.confirmed:
 		a.err = x.notFoundYet(ctx, at)
 	case at.settled(at.t.Settles) && !at.row.unmarked:
@@ -85,9 +86,10 @@ func (x *Tools) found(ctx context.Context, a *act, at *attempt, outs []json.RawM
 	x.record(ctx, a, at, outs...)
 }
 
-// lookAgain keeps an operation parked until its next look-up. looks is how many it has had.
-func (x *Tools) lookAgain(ctx context.Context, at *attempt, looks int) error {
-	return x.change(ctx, at, x.sql.park, x.parkedPause(looks), value(at.row.note), nil, nil, nil, looks)
+// lookAgain keeps an operation parked until its next look-up, nil for none. looks is how many it
+// has had.
+func (x *Tools) lookAgain(ctx context.Context, at *attempt, looks int, next *time.Duration) error {
+	return x.change(ctx, at, x.sql.park, next, value(at.row.note), nil, nil, nil, looks)
 }
 
 // exists handles ErrExists: the provider says that it has an effect of the key. The row stores
@@ -127,7 +129,7 @@ func (x *Tools) audit(ctx context.Context, a *act, at *attempt) error {
 	if at.t.Find == nil { // the answer relied on an operator's Never
 		return x.change(ctx, at, x.sql.audited, nil)
 	}
-	if err := x.tryChange(ctx, at, x.sql.audit, x.opts.Lease); err != nil {
+	if err := x.tryChange(ctx, at, x.sql.audit, append(byFence(at.row), x.opts.Lease)...); err != nil {
 		return err
 	}
 	at.row = at.changed

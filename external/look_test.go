@@ -53,9 +53,16 @@ func TestLooksThatDoNotCount(t *testing.T) {
 			require.NotEqual(t, parked.Fence, op.Fence)
 			require.Less(t, op.Due.Sub(op.Now), 10*lease, "the next look comes as soon as this one did")
 		}
+		f.exec(`UPDATE tool_effect SET changed_at = changed_at - interval '1 hour' WHERE key = $1`, name)
+		parked.ChangedAt = parked.ChangedAt.Add(-time.Hour)
+		looks.untilDue(looks.lookup(name))
+		op := looks.advance(name)
+		if !outage.fence {
+			require.Equal(t, 20*lease, nextAct(op), "in a long outage")
+		}
 		down, s.looks = false, []answer{is()}
 		f.untilDue(f.lookup(name))
-		op := f.advance(name)
+		op = f.advance(name)
 		require.Equal(t, parked.ChangedAt, op.ChangedAt)
 		require.InDelta(t, 20, float64(op.Due.Sub(op.Now))/float64(lease), 1, "leases until the second look that counts")
 		s.looks = []answer{is("ch_1")}

@@ -120,7 +120,7 @@ var outcomes = map[string]outcomeCase{
 			return err
 		},
 	},
-	"Finish/FailsAWhile": { // retried until others may take over
+	"Finish/TimesOut": {
 		attempts: []answer{is("ch_1")}, result: "ch_1", note: "context deadline exceeded", sent: 1,
 		fails: func(context.Context, *dedup.Deduper, pgx.Tx, error) error { return context.DeadlineExceeded },
 	},

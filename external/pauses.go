@@ -63,14 +63,24 @@ func (x *Tools) backoff(r *row) time.Duration {
 	return jitter(x.opts.Lease/30, 10*x.opts.Lease, r.tries)
 }
 
-// parkedPause is the pause before the next look-up of a parked operation: with the default lease 1,
-// 10 and 100 minutes and a day. After that it is nil.
+// parkedPause is the pause after so many look-ups of a parked operation, or failures to record its
+// outcome: with the default lease 1, 10 and 100 minutes and a day. After that it is nil.
 func (x *Tools) parkedPause(tries int) *time.Duration {
 	leases := [...]time.Duration{2, 20, 200, 2880}
 	if tries >= len(leases) {
 		return nil
 	}
 	pause := x.opts.Lease * leases[tries]
+	return &pause
+}
+
+// uncountedPause is the pause after an act on a parked operation that says nothing about it: Find
+// failed, the database did not record the outcome, or this release cannot read the row. Such acts
+// never end, so the pause grows: it is as long as the operation has been parked or its outcome
+// kept, at least 2 leases and at most 20. An outage thus at most doubles, and an operation that
+// fails for ever leaves the others their time.
+func (x *Tools) uncountedPause(r *row) *time.Duration {
+	pause := min(max(r.now.Sub(r.changedAt), 2*x.opts.Lease), 20*x.opts.Lease)
 	return &pause
 }
 
@@ -128,32 +138,41 @@ func (x *Tools) retryFor(ctx context.Context, most time.Duration, do func() erro
 // isTemporary reports whether an error comes from the database or a twin and may not occur again.
 func isTemporary(err error) bool {
 	switch {
+	case errors.As(err, new(*toolError)):
+		return false
 	case wire.IsReadOnlyTx(err): // writes are stopped, for example during a failover
 		return true
 	case errors.Is(err, dedup.ErrRefused), errors.Is(err, dedup.ErrInvalid), errors.Is(err, dedup.ErrBroken), errors.Is(err, errStale):
 		return false
 	}
-	if dedup.IsRetryable(err) || dedup.IsTransient(err) {
-		return true
-	}
-	if errors.As(err, new(*toolError)) {
-		return false
-	}
-	return wire.IsConnLost(err) || errors.Is(err, dedup.ErrSchema) || wire.IsContextError(err)
+	return dedup.IsRetryable(err) || dedup.IsTransient(err) || wire.IsConnLost(err) || wire.IsContextError(err) ||
+		errors.Is(err, dedup.ErrSchema) || errors.Is(err, errTooLong)
 }
 
-// toolError is an error of Finish or Refused while the transaction's connection is open. It may be
-// about another connection, for example to a service, so it does not count as a lost connection of
-// the database.
+// toolError is an error of Finish or Refused that the transaction did not cause. It may be about
+// another connection, for example to a service, so it is never temporary.
 type toolError struct{ err error }
 
 func (e *toolError) Error() string { return e.err.Error() }
 func (e *toolError) Unwrap() error { return e.err }
 
-// asToolError marks an error of a tool's function in tx.
-func asToolError(tx pgx.Tx, err error) error {
-	if conn := guard.ConnOf(tx); conn == nil || conn.IsClosed() {
+// inTool calls a function of a tool in tx. If the function returns after ctx has ended, the answer
+// cannot be recorded any more, and that is the function's error.
+func inTool(ctx context.Context, tx pgx.Tx, f func() error) error {
+	err := f()
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil || byTx(tx, err) {
 		return err
 	}
 	return &toolError{err}
+}
+
+// byTx reports whether an error of a function in tx comes from tx: its connection is lost, also if
+// a statement was running when ctx ended, or one of its statements failed.
+func byTx(tx pgx.Tx, err error) bool {
+	conn := guard.ConnOf(tx)
+	return conn == nil || conn.IsClosed() || errors.Is(err, dedup.ErrRestartTx) ||
+		conn.PgConn().TxStatus() == 'E' && wire.SQLState(err) != ""
 }

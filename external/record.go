@@ -49,11 +49,7 @@ func (x *Tools) record(ctx context.Context, a *act, at *attempt, outs ...json.Ra
 		case ctx.Err() != nil:
 		default:
 			err := x.parkUnrecorded(ctx, at, ref, verdict{verdictHappened, string(outs[0])}, a.err)
-			stale := errors.Is(err, errStale)
-			if stale { // calls need not wait for the retries
-				a.leave()
-			}
-			if isTemporary(a.err) && (stale || isTemporary(err)) {
+			if isTemporary(err) { // only this process knows the outcome
 				continue
 			}
 			a.err = errors.Join(a.err, err)
@@ -90,8 +86,8 @@ func (x *Tools) tryRecord(ctx context.Context, a *act, at *attempt, ref string, 
 					done = marked
 				}
 			}
-			if err := at.t.Finish(ctx, tx, r.in(), outs[0]); err != nil {
-				return nil, dedup.NotFinal(asToolError(tx, err))
+			if err := inTool(ctx, tx, func() error { return at.t.Finish(ctx, tx, r.in(), outs[0]) }); err != nil {
+				return nil, dedup.NotFinal(err)
 			}
 			*wrote = true
 			x.event(ctx, EventEnding, r, ref, "")
@@ -113,7 +109,7 @@ var errTooLong = errors.New("dedup: Finish or Refused took longer than Options.L
 
 // tooLong adds errTooLong to the error of a transaction that recordingTime ended.
 func tooLong(ctx context.Context, err error) error {
-	if err != nil && errors.Is(context.Cause(ctx), errTooLong) {
+	if err != nil && errors.Is(context.Cause(ctx), errTooLong) && !errors.Is(err, errTooLong) {
 		return fmt.Errorf("%w: %w", errTooLong, err)
 	}
 	return err

@@ -24,7 +24,8 @@ const (
 // Recover acts on the due operations of all registered tools, and deletes old operations. It
 // returns nil after ctx has ended or x is closed and its own acts have ended. Run it in every
 // process: each operation is acted on by one process at a time. Each tool has [Options.Workers]
-// slots. Recover continues after errors of the database. The error is an [dedup.ErrInvalid].
+// slots; parked operations use at most half of them. Recover continues after errors of the
+// database. The error is an [dedup.ErrInvalid].
 func (x *Tools) Recover(ctx context.Context) error {
 	if err := x.usable(ctx); err != nil {
 		return err
@@ -61,9 +62,11 @@ func (x *Tools) added() []*definition {
 	return slices.Collect(maps.Values(x.tools))
 }
 
-// recover acts on a tool's due operations in Options.Workers slots.
+// recover acts on a tool's due operations in Options.Workers slots. Parked operations whose outcomes
+// cannot be recorded are due again and again, so half of the slots are not for them.
 func (x *Tools) recover(ctx context.Context, t *definition) {
 	slots := make(chan struct{}, x.opts.Workers) // holds one element for each slot in use
+	parked := make(chan struct{}, max(1, x.opts.Workers/2))
 	var running sync.WaitGroup
 	defer running.Wait()
 	for wait := time.Duration(0); ; {
@@ -78,9 +81,12 @@ func (x *Tools) recover(ctx context.Context, t *definition) {
 		}
 		free := cap(slots) - len(slots)
 		began := time.Now()
-		due, _ := x.rows(ctx, x.sql.due, t.Name, int64(free)) // retried at the next poll
+		due, _ := x.rows(ctx, x.sql.due, t.Name, int64(free), len(parked) < cap(parked)) // retried at the next poll
 		took := false
 		for _, r := range due {
+			if r.state == Parked && len(parked) == cap(parked) {
+				continue
+			}
 			a, started, err := x.acts.start(ctx, r.Identity, false, func(ctx context.Context, a *act) { x.advance(ctx, a, t, r, began) })
 			if err != nil { // x is closed
 				return
@@ -90,10 +96,16 @@ func (x *Tools) recover(ctx context.Context, t *definition) {
 			}
 			took = true
 			slots <- struct{}{}
+			if r.state == Parked {
+				parked <- struct{}{}
+			}
 			running.Go(func() { <-a.over })
 			go func() { // an act that ignores its context keeps its slot while it runs
 				<-a.done
 				a.abandoned.Wait()
+				if r.state == Parked {
+					<-parked
+				}
 				<-slots
 			}()
 		}

@@ -43,6 +43,13 @@ func (x *Tools) refuse(ctx context.Context, a *act, at *attempt, why error) {
 // the row, as record does, so that the two cannot deadlock. A refusal that relies on a look-up or
 // an operator who found nothing is audited.
 func (x *Tools) recordRefusal(ctx context.Context, a *act, at *attempt, why error, looked bool) {
+	for x.tryRefusal(ctx, a, at, why, looked) {
+	}
+}
+
+// tryRefusal retries for half a lease, and then parks the operation with the refusal. If the
+// database allows neither, it returns true: only this process knows the refusal.
+func (x *Tools) tryRefusal(ctx context.Context, a *act, at *attempt, why error, looked bool) (again bool) {
 	r := at.row
 	var refused, before *dedup.RefusedError
 	var done *row
@@ -85,12 +92,10 @@ func (x *Tools) recordRefusal(ctx context.Context, a *act, at *attempt, why erro
 		a.err = err
 	default:
 		parked := x.parkUnrecorded(ctx, at, "", verdict{verdictRefuse, note(why)}, err)
-		if isTemporary(err) && isTemporary(parked) {
-			x.recordRefusal(ctx, a, at, why, looked)
-			return
-		}
 		a.err = errors.Join(err, parked)
+		return isTemporary(parked)
 	}
+	return false
 }
 
 // refuseIn writes the refusal's record in tx. If a refusal is already recorded, it returns that as
@@ -116,10 +121,10 @@ func (x *Tools) refuseIn(ctx context.Context, tx pgx.Tx, at *attempt, why error)
 func (x *Tools) endRefused(ctx context.Context, tx pgx.Tx, at *attempt, why *dedup.RefusedError, looked bool) (*row, error) {
 	r := at.row
 	inner := guard.Enter(ctx, guard.Owner{}, tx)
-	err := at.t.Refused(inner, inner.Tx(), r.in(), why)
+	err := inTool(ctx, tx, func() error { return at.t.Refused(inner, inner.Tx(), r.in(), why) })
 	inner.Leave()
 	if err != nil {
-		return nil, asToolError(tx, err)
+		return nil, err
 	}
 	done, err := one(collect(tx.Query(ctx, x.sql.refused, append(byFence(r), x.untilAudit(at.t), x.remembered(at.t.Retention), looked)...)))
 	if err == nil && done == nil {

@@ -221,7 +221,7 @@ func (x *Tools) carryOut(ctx context.Context, a *act, at *attempt) {
 		kept := strings.HasPrefix(value(at.row.note), unrecorded)
 		switch {
 		case err != nil && kept: // for the release of its attempt; nothing was recorded, so tries stays
-			a.err = x.change(ctx, at, x.sql.postpone, x.parkedPause(at.row.tries), "", false)
+			a.err = x.change(ctx, at, x.sql.postpone, x.uncountedPause(at.row), "", false)
 			return
 		case err != nil: // no call could decode the result, so an operator can decide again
 			a.err = x.parkUnrecorded(ctx, at, "", verdict{}, err)

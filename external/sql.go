@@ -16,9 +16,9 @@ type statements struct {
 	// Reads, and the inserts of Do and Accept.
 	claim, accept, read, parked, open, due string
 	// Changes by an act: before the answer, with it, and after it.
-	take, hold, exists, release, postpone, settleLater, park string
-	done, refused, orphaned, twice                           string
-	audit, audited                                           string
+	take, hold, exists, release, postpone, settleLater, park, keep string
+	done, refused, orphaned, twice                                 string
+	audit, audited                                                 string
 	// Deletes of old rows. If rows are spread over nodes, forgetOf deletes scope by scope.
 	forgetOne, forget, scopes, forgetOf string
 	// Verdicts on an operation without an answer, and on one that happened twice.
@@ -111,9 +111,9 @@ func newStatements(schema string) *statements {
    AND (e.created_at, e.scope, e.tool, e.key) > ($1::timestamptz, $2::text, $3::text, $4::text)
    AND ($6::text[] IS NULL OR e.scope = ANY ($6::text[]))
  ORDER BY e.created_at, e.scope, e.tool, e.key LIMIT $5::bigint`),
-		// $1: the tool, $2: the limit.
+		// $1: the tool, $2: the limit, $3: parked operations too.
 		due: text(`SELECT {shown}, {shown now} FROM {effect} AS e
- WHERE e.tool = $1::text AND e.due_at <= {now} ORDER BY e.due_at LIMIT $2::bigint`),
+ WHERE e.tool = $1::text AND e.due_at <= {now} AND ($3::bool OR e.state <> 'parked') ORDER BY e.due_at LIMIT $2::bigint`),
 
 		forget: text(`DELETE FROM {effect} WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM {effect} WHERE {forgettable} LIMIT 1000 FOR UPDATE SKIP LOCKED))`),

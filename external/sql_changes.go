@@ -39,11 +39,14 @@ func (s *statements) changes(text func(string) string) {
 	s.settleLater = text(update("{unchanged} AND e.state = 'running'", `fence = {next}, sent_until = COALESCE($6::timestamptz, e.sent_until),
        due_at = (COALESCE($6::timestamptz, e.sent_until) AT TIME ZONE 'UTC' + $5::interval) AT TIME ZONE 'UTC'`))
 	// $5: the pause before the next look-up, $6: the note, $7: the ref, $8 and $9: a verdict to
-	// carry out then, $10: the tries.
-	s.park = text(updateKeepingTime("e.state = 'parked'", "{unchanged} AND e.state <> 'done'",
-		`state = 'parked', fence = {next}, due_at = {in $5}, note = $6::text, tries = $10::int,
-       ref = COALESCE(e.ref, $7::text), twice = `+withFurther("$7::text")+`,
-       verdict = $8::text, verdict_value = $9::text`))
+	// carry out then, $10: the tries. A parked row's first verdict changes its time.
+	parked := `state = 'parked', fence = {next}, due_at = {in $5}, note = $6::text, tries = $10::int,
+       ref = COALESCE(e.ref, $7::text), twice = ` + withFurther("$7::text") + `,
+       verdict = $8::text, verdict_value = $9::text`
+	s.park = text(updateKeepingTime("e.state = 'parked' AND (e.verdict IS NOT NULL OR $8::text IS NULL)",
+		"{unchanged} AND e.state <> 'done'", parked))
+	// As park, but $4 is the row's created_at: the verdict is the success of an attempt.
+	s.keep = text(update("{id} AND e.created_at = $4::timestamptz AND e.state <> 'done' AND e.verdict IS NULL", parked))
 
 	// $4: the row's created_at, $5: the ref, $6: the pause before the audit, $7: the record's life,
 	// $8: the fence of the verdict that is recorded, NULL for an effect that is known to have
@@ -91,7 +94,7 @@ func (s *statements) verdicts(schema string, text func(string) string) {
        keyless = e.keyless AND $6::text <> 'never', unmarked = e.unmarked AND $6::text <> 'never',
        confirmed = e.confirmed AND $6::text <> 'never',
        looked = e.looked OR $6::text <> 'happened' AND e.sent_until IS NOT NULL,
-       tries = CASE WHEN $6::text = 'never' THEN 0 ELSE e.tries END, verdict = $6::text, verdict_value = $7::text,
+       tries = 0, verdict = $6::text, verdict_value = $7::text,
        note = COALESCE(NULLIF($8::text, ''), clock.me) || ': ' || $5::text`)), "$8::text", "$6::text", "$10::text", "$11::text")
 	// $5: the reason, $6: the further effects that were taken back, $7: the actor, $8: the state
 	// before.

@@ -112,6 +112,13 @@ var events = map[string]struct {
 		to:       map[string]State{"pending": Done, "pending off": Done, "running": Done, "running due": Done, "parked": Done, "parked due": Done},
 		anyFence: true,
 	},
+	"success that Finish does not record": {
+		do: func(ctx context.Context, x *Tools, at *attempt) error {
+			return x.parkUnrecorded(ctx, at, "", verdict{verdictHappened, `{"id":"ch_1"}`}, errors.New("the ledger is closed"))
+		},
+		to:       map[string]State{"pending": Parked, "pending off": Parked, "running": Parked, "running due": Parked, "parked": Parked, "parked due": Parked},
+		anyFence: true,
+	},
 	"refusal": {
 		do: func(ctx context.Context, x *Tools, at *attempt) error {
 			a := &act{}

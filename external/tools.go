@@ -42,8 +42,8 @@ type Options struct {
 	// 30 s, at least 100 ms, at most 24 hours.
 	Lease time.Duration
 	// Workers is how many operations of each tool [Tools.Recover] advances at a time, so that a
-	// slow provider does not delay other tools. A Perform or Find that goes on after its context
-	// has ended still counts. Default 32.
+	// slow provider does not delay other tools. At most half of them are parked. A Perform or Find
+	// that goes on after its context has ended still counts. Default 32.
 	Workers int
 	// Enqueue is called by [Handle.Accept] for a new operation, in the caller's transaction. It
 	// inserts a job that calls [Tools.Advance]. Default none: Recover finds the operation then.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"testing"
 
@@ -213,20 +212,6 @@ func TestRefsAreListedOnce(t *testing.T) {
 		require.Equal(t, c.ref, op.Ref, name)
 		require.Equal(t, c.want, op.Twice, name)
 	}
-}
-
-// TestFinishLosesAnotherConnection has Finish fail with the lost connection of another service.
-// That is an ordinary error of Finish, which does not run again.
-func TestFinishLosesAnotherConnection(t *testing.T) {
-	t.Parallel()
-	f, s, runs := newFixture(t), &script{attempts: []answer{is("ch_1")}}, 0
-	h := add(f, s.tool(external.Tool[in, out]{Finish: func(context.Context, pgx.Tx, in, out) error {
-		runs++
-		return fmt.Errorf("the ledger has hung up: %w", io.EOF)
-	}}))
-	_, err := h.Do(f.ctx, call("hangs up"), in{1})
-	f.parkedBy(err, "the ledger has hung up")
-	require.Equal(t, 1, runs)
 }
 
 // TestWrongVerdictsAreFoundOut audits a refusal that relies on a wrong verdict: nothing had

@@ -153,7 +153,8 @@ inline conclude(what) {
 	due = (looked && !NO_AUDIT && !(NO_REFUSAL_AUDIT && what == REFUSED) -> AUDIT : NEVER)
 }
 
-/* A success is recorded whatever the fence is: the record's primary key decides. */
+/* A success is recorded, or kept where Finish fails, whatever the fence is: the record's primary
+ * key decides. */
 #define SAME_LIFE(i) (NO_LIFE_CHECK || !w[i].old && state != ABSENT)
 #define OPEN (NO_DONE_CHECK || state != DONE)
 inline succeed(i, what) {
@@ -163,7 +164,9 @@ inline succeed(i, what) {
 		assert((finished & (1 << what)) == 0); /* Finish runs once for an effect */
 		finished = finished | (1 << what);
 		conclude(what)
-	:: SAME_LIFE(i) && record == NONE && OPEN && FINISH_FAILS && !NO_PARK_AFTER_FINISH -> park(NEVER)
+	:: SAME_LIFE(i) && record == NONE && OPEN && FINISH_FAILS && !NO_PARK_AFTER_FINISH ->
+		park(NEVER);
+		next_fence(NOBODY)
 	:: SAME_LIFE(i) && record == NONE && OPEN && FINISH_FAILS && NO_PARK_AFTER_FINISH -> due = BACKOFF
 	:: else
 	fi
