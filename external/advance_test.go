@@ -93,8 +93,8 @@ func TestWorkersCountWhatIsLeftBehind(t *testing.T) {
 	}
 }
 
-// TestRecoverKeepsSlots has more parked operations due than Recover has slots, and their Finish does
-// not return. An operation that is not parked gets a slot all the same.
+// TestRecoverKeepsSlots has more parked operations due than Recover has slots, and their Finish
+// does not return. An operation that is not parked gets a slot all the same.
 func TestRecoverKeepsSlots(t *testing.T) {
 	t.Parallel()
 	f := processWith(t, pgtest.New(t).Pool(t), &external.Options{Lease: lease, Workers: 2})

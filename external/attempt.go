@@ -154,12 +154,12 @@ func (x *Tools) parkedEvent(ctx context.Context, at *attempt, ref, why string) {
 
 // parkUnrecorded parks an operation whose outcome is known but cannot be recorded, because its
 // result cannot be encoded, Finish or Refused fails, or the database is too slow. v is the outcome
-// as a verdict: it is stored and tried again at the times of a parked operation's look-ups. After a
-// temporary error the try does not count.
+// as a verdict: it is stored and tried again at the times of a parked operation's look-ups. A try
+// with a temporary error does not count.
 //
-// A success is stored even if another act holds the operation, unless a verdict is stored already.
-// While the database fails, parkUnrecorded tries again. If why is temporary, it tries once: then
-// the caller tries to record the outcome first.
+// A success is stored even if another act holds the operation, unless the row has a verdict. While
+// the database fails, parkUnrecorded retries. If why is temporary, it does not: the caller records
+// the outcome if the database is available again.
 func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v verdict, why error) error {
 	text := unrecorded + note(why)
 	if at.row.verdict != nil { // keep the verdict's actor and reason

@@ -193,8 +193,8 @@ func TestFinishMeetsALock(t *testing.T) {
 }
 
 // TestOutcomeOutlivesALongLock has an outcome that cannot be recorded, because Finish meets a lock
-// that is held for longer than a parked operation is looked up. The pauses between the tries grow to
-// 20 leases, also after errors of Finish that brought longer ones. The outcome is recorded
+// that is held for longer than a parked operation is looked up. The pauses between the tries grow
+// to 20 leases, also after errors of Finish that brought longer ones. The outcome is recorded
 // afterwards.
 func TestOutcomeOutlivesALongLock(t *testing.T) {
 	t.Parallel()

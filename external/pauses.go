@@ -74,11 +74,11 @@ func (x *Tools) parkedPause(tries int) *time.Duration {
 	return &pause
 }
 
-// uncountedPause is the pause after an act on a parked operation that says nothing about it: Find
-// failed, the database did not record the outcome, or this release cannot read the row. Such acts
-// never end, so the pause grows: it is as long as the operation has been parked or its outcome
-// kept, at least 2 leases and at most 20. An outage thus at most doubles, and an operation that
-// fails for ever leaves the others their time.
+// uncountedPause is the pause after an act on a parked operation that does not count: Find failed,
+// the database did not record the outcome, or this release cannot read the row. No number of such
+// acts ends the tries, so the pause grows: it is the time since the operation was parked or its
+// outcome became known, at least 2 leases and at most 20. After an outage, calls wait at most as
+// long again for the answer.
 func (x *Tools) uncountedPause(r *row) *time.Duration {
 	pause := min(max(r.now.Sub(r.changedAt), 2*x.opts.Lease), 20*x.opts.Lease)
 	return &pause
@@ -150,7 +150,7 @@ func isTemporary(err error) bool {
 }
 
 // toolError is an error of Finish or Refused that the transaction did not cause. It may be about
-// another connection, for example to a service, so it is never temporary.
+// another connection, for example to a service, so it is not temporary.
 type toolError struct{ err error }
 
 func (e *toolError) Error() string { return e.err.Error() }
@@ -169,8 +169,8 @@ func inTool(ctx context.Context, tx pgx.Tx, f func() error) error {
 	return &toolError{err}
 }
 
-// byTx reports whether an error of a function in tx comes from tx: its connection is lost, also if
-// a statement was running when ctx ended, or one of its statements failed.
+// byTx reports whether an error of a function in tx comes from tx: a statement of it failed, or its
+// connection is closed. pgx closes a connection if a context ends during a statement.
 func byTx(tx pgx.Tx, err error) bool {
 	conn := guard.ConnOf(tx)
 	return conn == nil || conn.IsClosed() || errors.Is(err, dedup.ErrRestartTx) ||

@@ -62,8 +62,8 @@ func (x *Tools) added() []*definition {
 	return slices.Collect(maps.Values(x.tools))
 }
 
-// recover acts on a tool's due operations in Options.Workers slots. Parked operations whose outcomes
-// cannot be recorded are due again and again, so half of the slots are not for them.
+// recover acts on a tool's due operations in Options.Workers slots. Half of the slots are not for
+// parked operations: if their outcomes cannot be recorded, they are due again and again.
 func (x *Tools) recover(ctx context.Context, t *definition) {
 	slots := make(chan struct{}, x.opts.Workers) // holds one element for each slot in use
 	parked := make(chan struct{}, max(1, x.opts.Workers/2))
