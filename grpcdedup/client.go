@@ -15,8 +15,8 @@ import (
 // that retries comes after this one, or gives its calls a key with [WithKey].
 //
 // A program that calls again, after the policy has given up, makes another key and so a second
-// write. If it may do that, it gives the calls one key with WithKey. A key that outlives the process
-// is the program's to keep.
+// write. If it may do that, it gives the calls one key with WithKey. A key that outlives the
+// process is the program's to keep.
 func ClientKey(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	sent, _ := metadata.FromOutgoingContext(ctx)
 	if key := rpc.NewKey(request, sent.Get(rpc.KeyName)); key != "" {

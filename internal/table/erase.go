@@ -178,8 +178,8 @@ func (e *Erasure) Next(ctx context.Context, conn *pgx.Conn, limit time.Duration)
 	return n, len(e.passes) > 0, nil
 }
 
-// withLost adds the rows of the lost batch to n, those of the batch that repeats it and ends at end.
-// If the lost batch was committed, its last row is erased, so the other batch ends elsewhere. If
+// withLost adds the rows of the lost batch to n, those of the batch that repeats it and ends at
+// end. If the lost batch was committed, its last row is erased, so the other batch ends elsewhere. If
 // both end at the same row, only one of them erased rows: the lost COMMIT may take effect while the
 // other batch waits for its rows.
 func (e *Erasure) withLost(n ErasedRows, end *place) ErasedRows {
