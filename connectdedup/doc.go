@@ -43,10 +43,9 @@
 // error that is no *connect.Error is recorded as failed_precondition. If a request's context ends
 // before the commit, its run is rolled back.
 //
-// The door's own answers have a google.rpc.ErrorInfo, whose domain is io.github.tooldedup. Its
-// metadata has the method, and what the table names in lower case. The fields that changed are
-// separated by commas and have their JSON names. The method has no slash at the start, and is the
-// tool's name in the records:
+// The door's own answers have a google.rpc.ErrorInfo of domain io.github.tooldedup. Its metadata
+// has the method, without a slash at the start, as the records have it, and what the table names in
+// lower case. Changed fields have their JSON names, and commas between them:
 //
 //	reason             code                 what happened; details
 //	KEY_REQUIRED       invalid_argument     neither field nor header has a key

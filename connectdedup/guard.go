@@ -95,14 +95,14 @@ func (g *Guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		}
 		var first connect.AnyResponse // of the last run
 		var failed error
+		var reply rpc.Reply
 		undo := headers(ctx)
-		own := false
 		defer func() {
-			if !own { // after a panic too
+			if !reply.Own { // after a panic too
 				undo()
 			}
 		}()
-		reply := g.door.Serve(ctx, rpc.Request{
+		reply = g.door.Serve(ctx, rpc.Request{
 			Method: request.Spec().Procedure, Message: message, Keys: request.Header().Values(rpc.KeyName),
 			StatusOf: statusOf,
 			Handle: func(ctx context.Context) (any, error) {
@@ -113,13 +113,12 @@ func (g *Guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 				return first.Any(), nil
 			},
 		})
-		own = reply.Own
 		switch {
 		case reply.Err != nil:
 			return nil, reply.Err
 		case reply.Status != nil:
 			err := errorOf(reply.Status)
-			if refused, ok := errors.AsType[*connect.Error](failed); ok && own {
+			if refused, ok := errors.AsType[*connect.Error](failed); ok && reply.Own {
 				maps.Copy(err.Meta(), refused.Meta())
 			}
 			if wait := rpc.RetryAfter(reply.Status); wait > 0 {
@@ -129,7 +128,7 @@ func (g *Guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 				err.Meta().Set(rpc.ReplayedName, "true")
 			}
 			return nil, err
-		case own && failed == nil && equal(first.Any(), reply.Message):
+		case reply.Own && failed == nil && proto.Equal(first.Any().(proto.Message), reply.Message):
 			return first, nil
 		}
 		replay := response{connect.NewResponse(&emptypb.Empty{}), reply.Message}
@@ -138,12 +137,6 @@ func (g *Guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		}
 		return replay, nil
 	}
-}
-
-// equal reports whether a handler's response is the message that was recorded.
-func equal(response any, recorded proto.Message) bool {
-	message, ok := response.(proto.Message)
-	return ok && proto.Equal(message, recorded)
 }
 
 // headers returns a function that removes what runs of a handler have set through
