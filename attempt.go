@@ -12,8 +12,9 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// This file is one attempt of a call, from the look-up to the record. retry.go decides whether
-// another one follows. CONTRIBUTING.md has a table of where each step of a call is.
+// This file is one attempt of a call: from the look-up to the record, or to the record of a broken
+// call if its effect ended the transaction. retry.go decides whether another attempt follows.
+// CONTRIBUTING.md has a table of the places of a call's steps.
 
 // attempt is one try of a call: look the identity up, run the effect, write the record.
 type attempt struct {
@@ -39,8 +40,8 @@ type attempt struct {
 	noneCommitted bool
 }
 
-// transaction is what an attempt runs in: a transaction of the library (ownTx in tx.go), or a
-// savepoint in the caller's (savepoint in dotx.go).
+// transaction is a transaction of the library (ownTx in tx.go), or a savepoint in the caller's
+// (savepoint in dotx.go). An attempt runs in it.
 type transaction interface {
 	// open begins, takes the lock or the claim, and looks the identity up.
 	open(ctx context.Context) error
@@ -56,14 +57,14 @@ type transaction interface {
 	// savepoint sees it unless the caller's snapshot is older (mayHideRecord). With claim it also
 	// detects a twin that holds the row but not the lock.
 	look(ctx context.Context, claim bool) error
-	// close cleans up after the attempt and returns the final ending. savepoint undoes what a
-	// failed attempt left; ownTx leaves that to giveBack, which rolls back.
+	// close cleans up after the attempt and returns the final ending. savepoint rolls a failed
+	// attempt back; ownTx leaves that to giveBack.
 	close(ctx context.Context, end ending) ending
 }
 
-// makeAttempt makes one attempt in a transaction of its own. It takes three round trips if the
-// identity is free, two if there is a record or a twin, and two if the effect is a statement that
-// rides with the look-up.
+// makeAttempt makes one attempt in a new transaction of the library. It takes three round trips if
+// the identity is free, two if there is a record or a twin, and two if the effect is a statement
+// that rides with the look-up.
 func (c *call) makeAttempt(ctx context.Context) ending {
 	c.attempts++
 	c.current = attempt{c: c, inOwnTx: true}
@@ -225,8 +226,8 @@ func (c *call) recordLimit() time.Duration {
 
 // recordBroken blocks the identity of a call whose effect ended its own transaction, so that a
 // retry cannot repeat an effect that may be committed. It continues after the caller's context
-// ends. on is a connection outside any transaction, because the pool may have no other. If it is
-// nil, recordBroken takes one from the pool.
+// ends. on is a connection outside any transaction, because all others of the pool may be in use. If
+// on is nil, recordBroken takes one from the pool.
 //
 // If calls take locks, the identity was free from the moment at which the effect ended the
 // transaction. If a twin has run since, the error reports it.
