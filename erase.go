@@ -37,8 +37,9 @@ import (
 //
 // If an effect outside the database has no answer yet, nothing is erased: the error is an
 // [*UnresolvedError]. Other errors are ErrInvalid, ErrSchema and errors of the database. The result
-// then counts what was erased before. It does not count a batch whose reply to COMMIT was lost, if
-// the error came before Erase could repeat that batch.
+// then counts the rows that were erased before. It does not count a batch whose reply to COMMIT was
+// lost, if the error came before Erase could repeat that batch. A lost batch counts as erased if its
+// last row is gone when Erase repeats it.
 func (d *Deduper) Erase(ctx context.Context, scope, tool string, opts ResetOptions) (result EraseResult, err error) {
 	if err := d.checkErase(ctx, scope, tool, opts); err != nil {
 		return result, err
@@ -103,7 +104,7 @@ func (d *Deduper) erase(ctx context.Context, scope, tool string, by table.Operat
 			return total, err
 		}
 		rows.Add(n)
-		total = EraseResult{Records: rows.Records, Effects: rows.Effects, Unaudited: rows.Unaudited, Reasons: rows.Reasons}
+		total = EraseResult(rows)
 		if more {
 			if err := sleep(ctx, time.Duration(defaultSweepRest*float64(time.Since(began)))); err != nil {
 				return total, err

@@ -68,12 +68,16 @@ func CheckRetention(d *dedup.Deduper, retention dedup.Retention) *dedup.InvalidE
 		return &dedup.InvalidError{What: "option", Field: "d", Reason: "must come from dedup.New"}
 	}
 	opts := d.Options()
-	opts.Retention.Result = cmp.Or(retention.Result, opts.Retention.Result)
-	opts.Retention.Tombstone = cmp.Or(retention.Tombstone, opts.Retention.Tombstone)
+	opts.Retention = Retention(retention, opts.Retention)
 	_, err := dedup.New(d.Pool(), &opts)
 	var invalid *dedup.InvalidError
 	errors.As(err, &invalid)
 	return invalid
+}
+
+// Retention returns own, with the fields of fallback for fields that are zero.
+func Retention(own, fallback dedup.Retention) dedup.Retention {
+	return dedup.Retention{Result: cmp.Or(own.Result, fallback.Result), Tombstone: cmp.Or(own.Tombstone, fallback.Tombstone)}
 }
 
 // HandlersError returns the error, of type E, of a handler that ran as a call's effect. ok is false

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"cmp"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -52,7 +51,7 @@ func findAll(d *dedup.Deduper, opts Options) (map[string]*method, error) {
 		}
 	}
 	for path, own := range opts.RetentionOf {
-		own.Result, own.Tombstone = cmp.Or(own.Result, opts.Retention.Result), cmp.Or(own.Tombstone, opts.Retention.Tombstone)
+		own = door.Retention(own, opts.Retention)
 		m := methods["/"+strings.TrimPrefix(path, "/")]
 		if m == nil {
 			return nil, invalid("RetentionOf", "has %q, which Methods does not name or which has no side effects by its definition", path)
