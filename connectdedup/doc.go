@@ -44,8 +44,8 @@
 // before the commit, its run is rolled back.
 //
 // The door's own answers have a google.rpc.ErrorInfo of domain io.github.tooldedup. Its metadata
-// has the method, without a slash at the start, as the records have it, and what the table names in
-// lower case. Changed fields have their JSON names, and commas between them:
+// has the method, without a slash at the start, as the records have it, and the keys that the table
+// lists in lower case. Changed fields have their JSON names, and commas between them:
 //
 //	reason             code                 what happened; details
 //	KEY_REQUIRED       invalid_argument     neither field nor header has a key

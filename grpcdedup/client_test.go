@@ -2,12 +2,15 @@ package grpcdedup_test
 
 import (
 	"context"
+	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/tooldedup/dedup"
@@ -16,6 +19,19 @@ import (
 	"github.com/tooldedup/dedup/internal/rpc/rpctest"
 	"github.com/tooldedup/dedup/internal/rpc/rpctest/shop"
 )
+
+// TestGuidePolicy: grpc-go accepts the retry policy of the guide.
+func TestGuidePolicy(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../docs/guide.md")
+	require.NoError(t, err)
+	_, config, ok := strings.Cut(string(guide), "const retries = `")
+	require.True(t, ok)
+	config, _, _ = strings.Cut(config, "`")
+	conn, err := grpc.NewClient("passthrough:nobody", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(config))
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+}
 
 // TestClientKey sends a request whose answers are lost. grpc-go's policy sends it again, with the
 // same key.

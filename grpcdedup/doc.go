@@ -43,10 +43,9 @@
 // recorded as FAILED_PRECONDITION. If a request's context ends before the commit, its run is rolled
 // back.
 //
-// The door's own answers have a google.rpc.ErrorInfo, whose domain is io.github.tooldedup. Its
-// metadata has the method, and what the table names in lower case. The fields that changed are
-// separated by commas and have their JSON names. The method has no slash at the start, and is the
-// tool's name in the records:
+// The door's own answers have a google.rpc.ErrorInfo of domain io.github.tooldedup. Its metadata
+// has the method, without a slash at the start, as the records have it, and the keys that the table
+// lists in lower case. Changed fields have their JSON names, and commas between them:
 //
 //	reason             code                 what happened; details
 //	KEY_REQUIRED       INVALID_ARGUMENT     neither field nor metadata has a key
@@ -66,6 +65,6 @@
 //
 // A client may send any request again with its key, whatever the code. One that retries by a policy
 // of grpc-go lists ABORTED and UNAVAILABLE. A RetryInfo's delay is also sent as the trailer
-// grpc-retry-pushback-ms, for which grpc-go waits in place of its own pause. grpc-go does not retry
+// grpc-retry-pushback-ms, which grpc-go uses as its pause. grpc-go does not retry
 // an answer that has a header, so an interceptor before the guard sets none.
 package grpcdedup
