@@ -24,13 +24,13 @@ const library = "github.com/tooldedup/dedup"
 const checkout = "../.."
 
 // TestLongInstall installs and gets every released module from a module proxy, without go.work and
-// without the folders beside it.
+// without the folders beside it. It takes one after the other: go commands that run at the same time
+// each compile the packages that they share.
 func TestLongInstall(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t)
 
 	t.Run("Command", func(t *testing.T) {
-		t.Parallel()
 		bin := p.install(t, "/cmd/dedup")
 		require.Equal(t, "dedup version "+p.version+"\n", output(t, exec.Command(filepath.Join(bin, "dedup"), "--version")))
 		require.Contains(t, output(t, exec.Command(filepath.Join(bin, "dedup"), "migrate", "print")), "CREATE TABLE IF NOT EXISTS tool_dedup (")
@@ -38,7 +38,6 @@ func TestLongInstall(t *testing.T) {
 
 	// The program is static: an image FROM scratch has no dynamic linker.
 	t.Run("Image", func(t *testing.T) {
-		t.Parallel()
 		run, _ := p.command(t)
 		cmd := run()
 		build := between(t, dockerfile(t), "\nRUN ", "\n")
@@ -54,13 +53,11 @@ func TestLongInstall(t *testing.T) {
 	})
 
 	t.Run("VetTool", func(t *testing.T) {
-		t.Parallel()
 		bin := p.install(t, "/dedupvet")
 		require.Contains(t, output(t, exec.Command(filepath.Join(bin, "dedupvet"), "help")), "keyloop")
 	})
 
 	t.Run("Library", func(t *testing.T) {
-		t.Parallel()
 		downloaded := p.get(t, "", "", "/tool", "/tool/runner", "/httpdedup", "/deduptest", "/dedupweb", "/migrations")
 		require.Equal(t, []string{ // pgx and what pgx needs
 			"github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2",
@@ -69,21 +66,18 @@ func TestLongInstall(t *testing.T) {
 	})
 
 	t.Run("MCP", func(t *testing.T) {
-		t.Parallel()
 		downloaded := p.get(t, "/mcpdedup", "/mcpdedup")
 		require.Contains(t, downloaded, "github.com/modelcontextprotocol/go-sdk")
 		require.NotContains(t, downloaded, "github.com/stretchr/testify")
 	})
 
 	t.Run("River", func(t *testing.T) {
-		t.Parallel()
 		downloaded := p.get(t, "/riverdedup", "/riverdedup")
 		require.Contains(t, downloaded, "github.com/riverqueue/river")
 		require.NotContains(t, downloaded, "github.com/stretchr/testify")
 	})
 
 	t.Run("GRPC", func(t *testing.T) {
-		t.Parallel()
 		downloaded := p.get(t, "/grpcdedup", "/grpcdedup")
 		require.Contains(t, downloaded, "google.golang.org/grpc")
 		require.NotContains(t, downloaded, "connectrpc.com/connect")
@@ -91,7 +85,6 @@ func TestLongInstall(t *testing.T) {
 	})
 
 	t.Run("Connect", func(t *testing.T) {
-		t.Parallel()
 		downloaded := p.get(t, "/connectdedup", "/connectdedup")
 		require.Contains(t, downloaded, "connectrpc.com/connect")
 		require.NotContains(t, downloaded, "google.golang.org/grpc")
@@ -99,7 +92,6 @@ func TestLongInstall(t *testing.T) {
 	})
 
 	t.Run("OpenTelemetry", func(t *testing.T) {
-		t.Parallel()
 		downloaded := p.get(t, "/oteldedup", "/oteldedup")
 		require.Contains(t, downloaded, "go.opentelemetry.io/otel/metric")
 		require.NotContains(t, downloaded, "go.opentelemetry.io/otel/sdk")

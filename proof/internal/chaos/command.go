@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -114,7 +115,12 @@ func run(cmd *cobra.Command, name string, opts options) error {
 }
 
 func runOne(ctx context.Context, cmd *cobra.Command, c campaign, opts options) error {
-	say := func(line string) { cmd.PrintErrln(c.name + ": " + line) }
+	var mu sync.Mutex // campaigns say lines from several goroutines
+	say := func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		cmd.PrintErrln(c.name + ": " + line)
+	}
 	server := c.server
 	server.Durable = server.Durable && !opts.short
 	server.Logf = func(format string, args ...any) { say(fmt.Sprintf(format, args...)) }
