@@ -25,6 +25,9 @@ CHAOSFLAGS ?=
 BENCHFLAGS ?=
 # The tests of `make agents`. -run ^TestLong kills each agent 1,000 times.
 AGENTSFLAGS ?= -skip ^TestLong
+# $(call test-agents,FLAGS) runs the tests of every agent, without the race detector: the SDKs take
+# minutes to compile.
+test-agents = $(GO) run ./internal/pgserver/share sh -ec "for m in $(AGENTS); do GOWORK=off $(GO) -C \$$m test $(LINK) -v -timeout 60m $1 ./...; done"
 # These run without the race detector, which would take most of their time and find nothing: dedupvet
 # starts no goroutine, and the long tests of tool are its short ones with more inputs.
 SEQUENTIAL := ./dedupvet/...
@@ -91,6 +94,7 @@ test-all: test redis bench-once ## Run all tests, including the slow ones, and l
 	$(subst -race,,$(GOTEST)) -run '^TestLong' $(LONG_SEQUENTIAL)
 	$(GOTEST) -skip '^TestLong' ./external/model
 	$(GOTEST) $(filter-out $(SEQUENTIAL),$(OTHERS:%=%/...)) $(filter-out ./external/model/...,$(WORKSHOP:%=%/...))
+	$(call test-agents,-skip ^TestLong)
 
 .PHONY: test-versions
 test-versions: pgbouncer ## Run all tests of the contract on PostgreSQL 13 to 18
@@ -101,7 +105,7 @@ test-versions: pgbouncer ## Run all tests of the contract on PostgreSQL 13 to 18
 agents: ## Lint the agents of examples/agents, and kill each at every step
 	@GO="$(GO)" scripts/tidy -diff $(AGENTS)
 	@set -e; for m in $(AGENTS); do (cd $$m && GOWORK=off $(GO) run $(GOLANGCI) run --allow-parallel-runners ./...); done
-	@$(GO) run ./internal/pgserver/share sh -ec "for m in $(AGENTS); do GOWORK=off $(GO) -C \$$m test $(LINK) -v -timeout 60m $(AGENTSFLAGS) ./...; done"
+	$(call test-agents,$(AGENTSFLAGS))
 
 .PHONY: test-citus
 test-citus: ## Run the tests of Citus on the cluster whose nodes DEDUP_CITUS_URLS names
