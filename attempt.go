@@ -53,6 +53,11 @@ type transaction interface {
 	// idleConn returns the connection if it is outside any transaction, else nil. ownTx rolls back
 	// first.
 	idleConn(ctx context.Context) *wire.Conn
+	// runNext runs another attempt, in a transaction of the library on the idle connection.
+	runNext(ctx context.Context, next *attempt) ending
+	// letGo closes ownTx's connection and gives it back, because the pool may have no other one.
+	// The caller of savepoint keeps its connection.
+	letGo(ctx context.Context)
 	// look rolls back and looks for a record in a new statement. ownTx sees everything committed.
 	// savepoint sees it unless the caller's snapshot is older (mayHideRecord). With claim it also
 	// detects a twin that holds the row but not the lock.
@@ -89,7 +94,7 @@ func (a *attempt) run(ctx context.Context, tx transaction) (end ending) {
 		switch {
 		case returned:
 		case c.endedTx:
-			_ = c.recordBroken(ctx, guard.ErrTxEnded, tx.idleConn(ctx)) // the caller gets the panic
+			_ = c.recordBroken(ctx, guard.ErrTxEnded, tx) // the caller gets the panic
 		default:
 			_ = tx.close(ctx, fail(nil))
 		}
@@ -226,26 +231,27 @@ func (c *call) recordLimit() time.Duration {
 
 // recordBroken blocks the identity of a call whose effect ended its own transaction, so that a
 // retry cannot repeat an effect that may be committed. It continues after the caller's context
-// ends. on is a connection outside any transaction, because all others of the pool may be in use. If
-// on is nil, recordBroken takes one from the pool.
+// ends. It uses the connection of tx first, because all others of the pool may be in use. If the
+// effect made that unusable, or if tx is nil, recordBroken takes one from the pool.
 //
 // If calls take locks, the identity was free from the moment at which the effect ended the
 // transaction. If a twin has run since, the error reports it.
-func (c *call) recordBroken(ctx context.Context, cause error, on *wire.Conn) error {
+func (c *call) recordBroken(ctx context.Context, cause error, tx transaction) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.d.opts.CommitTimeout)
 	defer cancel()
 	err := c.named(Error{Answer: ErrBroken, Err: redact(cause)})
 	block := &call{request: c.request, written: table.Record{Outcome: table.Broken}}
 	block.lookFirst = false
 	block.span.ctx, block.span.call, block.span.began = c.span.ctx, c.span.call, c.span.began
-	if on != nil {
+	if tx != nil && tx.idleConn(ctx) != nil {
 		block.current = attempt{c: block, inOwnTx: true}
-		end := (&ownTx{attempt: &block.current}).runOn(ctx, on)
-		wire.Rollback(ctx, on.Conn())
+		end := tx.runNext(ctx, &block.current)
+		on := tx.idleConn(ctx)
 		if end.kind == done && !block.written.CreatedAt.IsZero() || end.kind == found && block.seen.Record.IsBroken() {
 			err.Err = joinErr(err.Err, c.d.auditBroken(ctx, on, &c.Identity, cause))
 			return err
 		}
+		tx.letGo(ctx)
 	}
 	failed := block.makeAttempts(ctx)
 	switch {

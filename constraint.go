@@ -31,7 +31,7 @@ func (a *attempt) resolveFailure(ctx context.Context, tx transaction, err error)
 	switch {
 	case err == guard.ErrTxEnded, a.failure.at == atRecord && table.Tripped(err):
 		if c.written.Outcome != table.Broken { // else the broken record itself cannot be written
-			err = c.recordBroken(ctx, err, tx.idleConn(ctx))
+			err = c.recordBroken(ctx, err, tx)
 		}
 		return fail(err)
 	case ctx.Err() != nil:

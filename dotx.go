@@ -154,6 +154,14 @@ func (sp savepoint) idleConn(context.Context) *wire.Conn {
 	return sp.on
 }
 
+func (sp savepoint) runNext(ctx context.Context, next *attempt) ending {
+	end := (&ownTx{attempt: next}).runOn(ctx, sp.on)
+	wire.Rollback(ctx, sp.on.Conn())
+	return end
+}
+
+func (sp savepoint) letGo(context.Context) {}
+
 func (sp savepoint) look(ctx context.Context, claim bool) error {
 	if err := sp.exec(ctx, "rollback to savepoint "+sp.name); err != nil {
 		return fmt.Errorf("dedup: rolling back to the savepoint: %w", redact(err))

@@ -87,6 +87,18 @@ func (own *ownTx) idleConn(ctx context.Context) *wire.Conn {
 	return nil
 }
 
+func (own *ownTx) runNext(ctx context.Context, next *attempt) ending {
+	last := own.attempt
+	defer func() { own.attempt = last }()
+	own.attempt = next
+	return own.runOn(ctx, last.on)
+}
+
+func (own *ownTx) letGo(ctx context.Context) {
+	_ = own.on.Conn().Close(ctx)
+	own.giveBack(ctx)
+}
+
 func (own *ownTx) giveBack(ctx context.Context) {
 	if own.pooled != nil {
 		own.c.d.release(ctx, own.pooled)
@@ -104,8 +116,7 @@ func (own *ownTx) look(ctx context.Context, claim bool) error {
 		if wire.SQLState(err) != wire.CodePreparedMissing {
 			return err
 		}
-		_ = own.on.Conn().Close(ctx)
-		own.giveBack(ctx)
+		own.letGo(ctx)
 	}
 	return own.c.d.look(ctx, &own.c.Entry, &own.c.seen, how)
 }

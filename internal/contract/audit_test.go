@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -214,6 +215,49 @@ func TestBrokenIsAudited(t *testing.T) {
 					require.NotEmpty(t, lines[i].Reason)
 				}
 			})
+		}
+	})
+}
+
+// An effect commits and leaves a session in which the library cannot write the broken record. The
+// record is written by another connection, even if the pool has no third.
+func TestBrokenSession(t *testing.T) {
+	t.Parallel()
+
+	ends := map[string]string{
+		"Discarded":   "DISCARD ALL",
+		"Deallocated": "DEALLOCATE ALL",
+		"OtherRole":   "SET ROLE pg_monitor",
+		"ReadOnly":    "SET default_transaction_read_only = on",
+	}
+	bothOrders(t, func(t *testing.T, p profile) {
+		for name, leaves := range ends {
+			for _, panics := range []bool{false, true} {
+				breaks := func(ctx context.Context, tx pgx.Tx) (ticket, error) {
+					for _, sql := range []string{"INSERT INTO effects (ref) VALUES ('k')", "COMMIT", leaves} {
+						_, err := tx.Conn().Exec(ctx, sql)
+						require.NoError(t, err)
+					}
+					if panics {
+						panic("after the COMMIT")
+					}
+					return ticket{}, nil
+				}
+				t.Run(fmt.Sprintf("%s/%t", name, panics), func(t *testing.T) {
+					t.Parallel()
+					ctx, f := p.setup(t, nil, func(c *pgxpool.Config) { c.MaxConns = 1 })
+					func() {
+						defer func() { require.Equal(t, panics, recover() != nil) }()
+						_, err := dedup.Do(ctx, f.d, call("k"), breaks)
+						require.ErrorIs(t, err, dedup.ErrBroken)
+					}()
+					_, err := dedup.Do(ctx, f.d, call("k"), breaks)
+					require.ErrorIs(t, err, dedup.ErrBroken)
+					require.Equal(t, 1, f.effects(t, "k"), "the identity is blocked")
+					require.Equal(t, int32(1), f.pool.Stat().TotalConns())
+					require.Zero(t, f.pool.Stat().AcquiredConns())
+				})
+			}
 		}
 	})
 }

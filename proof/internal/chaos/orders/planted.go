@@ -151,6 +151,8 @@ func textbook(then doubtful) func(context.Context, *orders.Caller, orders.Way, o
 			told, committing, err := attempt(ctx, c, job, true, write)
 			server, said := errors.AsType[*pgconn.PgError](err)
 			switch {
+			case ctx.Err() != nil:
+				return told, err
 			case committing && err != nil && then != nil:
 				return then(ctx, c, job, told, err)
 			case then != nil && err != nil && (!said || server.Code == "23505" || server.Code == "57P01"):
