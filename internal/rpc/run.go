@@ -80,7 +80,7 @@ func (g *Door) Serve(ctx context.Context, r Request) Reply {
 	if err == nil {
 		var answer proto.Message
 		if answer, err = m.decodeMessage(result.Value); err == nil {
-			return Reply{Message: answer, Duplicate: !result.Recovered, Own: result.Recovered}
+			return Reply{Message: answer, Duplicate: !result.Recovered, Own: j.isLast(true, result.Recovered)}
 		}
 	}
 	if failed, ok := door.HandlersError[*failure](err); ok && ctx.Err() == nil {
@@ -89,7 +89,7 @@ func (g *Door) Serve(ctx context.Context, r Request) Reply {
 	if refused := new(dedup.RefusedError); errors.As(err, &refused) {
 		if s, ok := decodeStatus(refused.Details); ok {
 			duplicate := door.IsDuplicate(refused.Replayed, refused.Recovered)
-			return Reply{Status: s, Duplicate: duplicate, Own: !duplicate}
+			return Reply{Status: s, Duplicate: duplicate, Own: j.isLast(refused.Replayed, refused.Recovered)}
 		}
 	}
 	return Reply{Status: g.status(ctx, m, inv, err)}
@@ -104,7 +104,12 @@ type job struct {
 	original proto.Message
 	// answer is the latest run's.
 	answer proto.Message
+	runs   int
 }
+
+// isLast reports whether an answer is the latest run's. A recovered answer may be that of an earlier
+// run, whose COMMIT lost its reply: under REPEATABLE READ another run follows, and is rolled back.
+func (j *job) isLast(replayed, recovered bool) bool { return !replayed || recovered && j.runs == 1 }
 
 // failure is an error of a handler that is not recorded.
 type failure struct{ err error }
@@ -115,6 +120,7 @@ func (e *failure) Unwrap() error { return e.err }
 // effect runs the handler in the call's transaction and returns the text to record. dedup may run
 // it again after a fault; the earlier run is rolled back.
 func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
+	j.runs++
 	proto.Reset(j.r.Message)
 	proto.Merge(j.r.Message, j.original)
 	ctx = context.WithValue(context.WithValue(ctx, door.InvocationKey{}, j.inv), txKey{}, tx)
