@@ -157,7 +157,8 @@ func (x *Tools) parkedEvent(ctx context.Context, at *attempt, ref, why string) {
 // as a verdict: it is stored and tried again at the times of a parked operation's look-ups. A try
 // with a temporary error does not count.
 //
-// A success is stored even if another act holds the operation, unless the row has a verdict. While
+// A success is stored even if another act holds the operation. It replaces the verdicts Never and
+// Refuse, which are wrong then. If the row has another success, this one is a further effect. While
 // the database fails, parkUnrecorded retries. If why is temporary, it does not: the caller records
 // the outcome if the database is available again.
 func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v verdict, why error) error {

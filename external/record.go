@@ -53,6 +53,9 @@ func (x *Tools) record(ctx context.Context, a *act, at *attempt, outs ...json.Ra
 				continue
 			}
 			a.err = errors.Join(a.err, err)
+			for _, out := range outs[1:] {
+				a.err = errors.Join(a.err, x.markTwice(ctx, at, at.t.Ref(out)))
+			}
 		}
 		return
 	}

@@ -96,7 +96,8 @@ type verdict struct{ name, value string }
 // running without an attempt that may still send.
 //
 // If several verdicts are given on one operation, the first is stored and the others return a
-// *[VerdictError] until it is carried out.
+// *[VerdictError] until it is carried out. If an attempt succeeds before Never or Refuse is carried
+// out, its success is recorded in place of the verdict.
 //
 // The same statement writes a line of the table tool_dedup_audit. If that table does not exist, the
 // verdict is stored without the line. If the role may not write to it, nothing is stored.
@@ -231,5 +232,5 @@ func (x *Tools) carryOut(ctx context.Context, a *act, at *attempt) {
 		x.record(ctx, a, at, out)
 		return
 	}
-	x.recordRefusal(ctx, a, at, dedup.Final(errors.New(said.value)), false)
+	x.recordRefusal(ctx, a, at, dedup.Final(readKept(at.row)), false)
 }

@@ -45,8 +45,10 @@ func (s *statements) changes(text func(string) string) {
        verdict = $8::text, verdict_value = $9::text`
 	s.park = text(updateKeepingTime("e.state = 'parked' AND (e.verdict IS NOT NULL OR $8::text IS NULL)",
 		"{unchanged} AND e.state <> 'done'", parked))
-	// As park, but $4 is the row's created_at: the verdict is the success of an attempt.
-	s.keep = text(update("{id} AND e.created_at = $4::timestamptz AND e.state <> 'done' AND e.verdict IS NULL", parked))
+	// As park, but $4 is the row's created_at: the verdict is the success of an attempt. The row
+	// has it already if the reply of an earlier try was lost.
+	s.keep = text(update(`{id} AND e.created_at = $4::timestamptz AND e.state <> 'done'
+   AND (e.verdict IS DISTINCT FROM 'happened' OR e.verdict_value = $9::text)`, parked))
 
 	// $4: the row's created_at, $5: the ref, $6: the pause before the audit, $7: the record's life,
 	// $8: the fence of the verdict that is recorded, NULL for an effect that is known to have
