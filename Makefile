@@ -16,6 +16,7 @@ WORKSHOP := ./dedupweb ./docs ./external/model ./internal/agentkill ./internal/c
 # slower; the tests of internal/contract run the same code under it.
 PLAIN := ./internal/canon ./internal/sqllex
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # gotestsum runs go test and lists failed and skipped tests at the end.
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 FUZZTIME ?= 30s
@@ -150,6 +151,10 @@ lint: ## Check formatting, vet, the house rules and the modules' files
 	@mkdir -p .cache && cp go.work.sum .cache/go.work.sum && $(GO) doc . >/dev/null && cmp go.work.sum .cache/go.work.sum || { echo "go doc changed go.work.sum: commit the change"; exit 1; }
 	$(GO) run $(GOLANGCI) run --allow-parallel-runners $(PACKAGES)
 	@GO="$(GO)" scripts/tidy -diff $(MODULES)
+
+.PHONY: vulns
+vulns: ## Look for known vulnerabilities in what each module calls
+	@failed=; for m in $(MODULES); do $(GO) -C $$m run $(GOVULNCHECK) ./... || failed="$$failed $$m"; done; test -z "$$failed" || { echo "govulncheck failed in$$failed"; exit 1; }
 
 .PHONY: tidy
 tidy: ## Tidy the go.mod and go.sum of every module
