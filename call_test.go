@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/internal/canon"
@@ -268,6 +269,11 @@ func TestSweepOptions(t *testing.T) {
 		var bad *InvalidError
 		require.ErrorAs(t, err, &bad)
 		require.Equal(t, strings.Fields(option)[0], bad.Field)
+
+		_, err = NewSweeper(&Deduper{pool: new(pgxpool.Pool)}, &SweeperOptions{Sweep: *opts})
+		require.ErrorAs(t, err, &bad)
+		require.Equal(t, "Sweep."+strings.Fields(option)[0], bad.Field)
+		require.Contains(t, err.Error(), "dedup: invalid option: Sweep.")
 	}
 	var none *SweepOptions
 	got, err := none.resolve()

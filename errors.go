@@ -62,8 +62,10 @@ var (
 	ErrSchema = errors.New("dedup: the schema is missing or unsound")
 
 	// ErrInvalid: the library cannot accept a call, an option, a result, or the way in which an
-	// effect used its transaction. It commits nothing, and the same input fails again.
-	// [InvalidError], except for errors of the methods of the pgx.Tx that an effect gets.
+	// effect used its transaction. Nothing is committed, unless InvalidError.Stored is set: then
+	// the call ran, and its recorded result does not fit the caller's type. The same input fails
+	// again, but a limit on time need not be exceeded again. [InvalidError], except for errors of
+	// the methods of the pgx.Tx that an effect gets.
 	ErrInvalid = guard.ErrInvalid
 )
 
@@ -262,8 +264,9 @@ func readOnlyTx(err error) *InvalidError {
 const errorPrefix = "dedup: "
 
 // IsRetryable reports whether another call with the same key may bring the answer: a twin is in
-// flight, the outcome is unknown, every attempt met a transient fault, or the context ended. It is
-// false for answers (refused, expired, reused) and for misuse.
+// flight, the outcome is unknown, a fault is transient ([IsTransient]), the context ended, or the
+// caller's transaction must run again ([ErrRestartTx]). It is false for answers (refused, expired,
+// reused) and for misuse.
 func IsRetryable(err error) bool {
 	answered, open := classifyAnswer(err)
 	return !answered && (open || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || IsTransient(err))

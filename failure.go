@@ -188,10 +188,10 @@ func unrecorded(err error) error {
 // effect and of its statements may be recorded. Errors of the library, of a context, of an operator
 // or of the server's state may not.
 func recordable(err error) bool {
-	own, effects := err.(*effectError)
+	marked, isMarked := err.(*effectError)
 	switch {
-	case effects:
-		err = own.err
+	case isMarked:
+		err = marked.err
 	case wire.SQLState(err) == "":
 		return false
 	}

@@ -133,7 +133,7 @@ func (d *Deduper) traceReset(ctx context.Context, data ResetData, id table.Ident
 type change func(conn *pgx.Conn, e *table.Entry, r *table.Record, by table.Operator) (changed, audited bool, err error)
 
 // changeRecord changes the record of an identity, if no call is in flight.
-func (d *Deduper) changeRecord(ctx context.Context, id table.Identity, opts ResetOptions, change change) (changed, audited bool, err error) {
+func (d *Deduper) changeRecord(ctx context.Context, id table.Identity, opts ResetOptions, apply change) (changed, audited bool, err error) {
 	var seen table.Seen
 	e := d.entryOf(id)
 	err = d.look(ctx, e, &seen, (*table.Table).FindTwin)
@@ -147,7 +147,7 @@ func (d *Deduper) changeRecord(ctx context.Context, id table.Identity, opts Rese
 	case !opts.CreatedAt.IsZero() && !opts.CreatedAt.Equal(at):
 		return false, false, invalid("CreatedAt", "is not that of the record, which was written at %s; look it up again", at.UTC().Format(time.RFC3339Nano))
 	default: // exactly the record that was seen
-		changed, audited, err = d.changeSeen(ctx, e, &seen.Record, opts.operator(), change)
+		changed, audited, err = d.changeSeen(ctx, e, &seen.Record, opts.operator(), apply)
 	}
 	switch {
 	case errors.Is(err, ErrInvalid):
@@ -160,18 +160,18 @@ func (d *Deduper) changeRecord(ctx context.Context, id table.Identity, opts Rese
 	return changed, audited, nil
 }
 
-func (d *Deduper) changeSeen(ctx context.Context, e *table.Entry, seen *table.Record, by table.Operator, change change) (changed, audited bool, err error) {
+func (d *Deduper) changeSeen(ctx context.Context, e *table.Entry, seen *table.Record, by table.Operator, apply change) (changed, audited bool, err error) {
 	conn, err := d.acquire(ctx)
 	if err != nil {
 		return false, false, err
 	}
 	defer conn.Release()
-	is, err := d.table().IsOperation(ctx, conn.Conn(), e.Identity)
-	if is {
+	isOperation, err := d.table().IsOperation(ctx, conn.Conn(), e.Identity)
+	if isOperation {
 		err = invalid("Tool", "acts outside the database: its answer cannot be freed, because the provider keeps what happened; for a second effect make a new call with a new key")
 	}
 	if err != nil {
 		return false, false, err
 	}
-	return change(conn.Conn(), e, seen, by)
+	return apply(conn.Conn(), e, seen, by)
 }

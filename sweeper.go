@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -43,7 +44,10 @@ func NewSweeper(d *Deduper, opts *SweeperOptions) (*Sweeper, error) {
 	}
 	var err error
 	if s.opts.Sweep, err = s.opts.Sweep.resolve(); err != nil {
-		return nil, fmt.Errorf("Sweep: %w", err)
+		if bad, ok := errors.AsType[*InvalidError](err); ok {
+			bad.Field = "Sweep." + bad.Field
+		}
+		return nil, err
 	}
 	return s, nil
 }

@@ -54,8 +54,9 @@ type Options struct {
 	// a secret.
 	RetentionOf map[string]dedup.Retention
 
-	// MaxWait bounds how long a request waits for an equal one that is running. Default 10
-	// seconds, negative means not at all. A request whose context ends stops waiting.
+	// MaxWait bounds how long a request waits for an equal one that is running, or a call of a
+	// [tool.ExternalTool] for its operation. Negative means 5 ms, and for an operation no wait. A
+	// request whose context ends stops waiting. Default 10 seconds.
 	MaxWait time.Duration
 
 	// RetryAfter is the delay of a RetryInfo. Default 1 second, at most 1 hour.
@@ -71,9 +72,9 @@ type Options struct {
 
 // Guard is a [connect.Interceptor] that guards the methods of a server. It is safe for concurrent
 // use. Put it behind the interceptors that authenticate and log, because a handler may run more
-// than once for one request, with all runs but one rolled back. A panic of a handler rolls back and
-// goes on. A replay is a [connect.AnyResponse] but no *connect.Response[T]: interceptors before the
-// guard use its methods.
+// than once for one request, with all runs but one rolled back. A panic of a handler is raised again
+// after the rollback. A replay is a [connect.AnyResponse] but no *connect.Response[T]: interceptors
+// before the guard use its methods.
 type Guard struct{ door *rpc.Door }
 
 // New returns a Guard that records responses with d. It sends nothing. The error is a

@@ -58,7 +58,7 @@ type effect struct {
 }
 
 // kept is the answer that is kept under a key.
-type kept struct { // "" for a refusal
+type kept struct {
 	id string // "" where it was refused
 	at time.Time
 }

@@ -52,8 +52,9 @@ type Options struct {
 	// a secret.
 	RetentionOf map[string]dedup.Retention
 
-	// MaxWait bounds how long a request waits for an equal one that is running. Default 10
-	// seconds, negative means not at all. A request whose context ends stops waiting.
+	// MaxWait bounds how long a request waits for an equal one that is running, or a call of a
+	// [tool.ExternalTool] for its operation. Negative means 5 ms, and for an operation no wait. A
+	// request whose context ends stops waiting. Default 10 seconds.
 	MaxWait time.Duration
 
 	// RetryAfter is the delay of a RetryInfo. Default 1 second, at most 1 hour.
@@ -82,7 +83,7 @@ func New(d *dedup.Deduper, opts Options) (*Guard, error) {
 
 // Unary is a [grpc.UnaryServerInterceptor]. Put it behind the interceptors that authenticate, log
 // and recover from panics, because a handler may run more than once for one request, with all runs
-// but one rolled back. A panic of a handler rolls back and goes on.
+// but one rolled back. A panic of a handler is raised again after the rollback.
 func (g *Guard) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	message, ok := request.(proto.Message)
 	if !ok || !g.door.Guards(info.FullMethod) {

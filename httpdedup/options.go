@@ -82,8 +82,8 @@ type Options struct {
 
 	// MaxWait bounds two waits. A request waits for another one with its key that is running, and
 	// is then answered with 409. A call of a [tool.ExternalTool] waits for its operation, and is
-	// then answered with 202. A negative MaxWait means not to wait. A request whose context ends
-	// stops waiting. Default: 10 seconds.
+	// then answered with 202. Negative means 5 ms, and for an operation no wait. A request whose
+	// context ends stops waiting. Default: 10 seconds.
 	MaxWait time.Duration
 
 	// Tools has the tools that [Middleware.Tool] serves. With it, [Middleware.Operations] reports

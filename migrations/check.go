@@ -23,9 +23,9 @@ type CheckOptions struct {
 	Schema string
 }
 
-// Check finds out whether a database carries the schema of tool_dedup, sound
-// and usable by the current role. Run it when an application starts: what it
-// finds is a call that is refused later or, worse, one that runs twice.
+// Check finds out whether a database carries the schema of tool_dedup, sound and usable by the
+// current role. Run it when an application starts. Unless it is a Warning, a problem can mean that
+// a call is refused later or runs twice.
 //
 // It returns nil, a [*SchemaError] with everything that is wrong, or another
 // error if the catalogues cannot be read. Cancelling ctx ends it.

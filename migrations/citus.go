@@ -10,8 +10,8 @@ import (
 // CitusSQL returns the statements that place the tables of a schema on a Citus cluster, to be
 // run on the coordinator after the migrations: tool_dedup and tool_effect are distributed by
 // scope, and the two tables that are not about one scope are added to Citus's metadata, so
-// that every node can write to them. What is placed already stays as it is, in a
-// distributed schema all of it.
+// that every node can write to them. A table that Citus manages already stays as it is. In a
+// schema that Citus distributes as a whole, it manages all of them.
 //
 // The application's distributed tables must be co-located with tool_dedup. colocateWith names
 // one of them; where there is none yet it is empty, and they name tool_dedup in turn. Their

@@ -8,7 +8,7 @@ import (
 // SchemaError lists all that is wrong with a database's tool_dedup. Returned by
 // [Check].
 type SchemaError struct {
-	// Problems is never empty. What must be repaired first comes first.
+	// Problems is never empty. Its problems are in the order of repair.
 	Problems []Problem
 }
 

@@ -41,9 +41,9 @@
 //
 // # Keys
 //
-// A call's key comes from the first of these that the call has: its fields tagged key,
-// Invocation.Key, and its session, turn and id. A Write without any of them is refused with
-// [dedup.ErrInvalid].
+// A call's key comes from the first of these that the call has: its fields tagged key;
+// Invocation.Key; with OncePerRequest of its tool, Invocation.Request and the arguments; its
+// session, turn and id. A Write without any of them is refused with [dedup.ErrInvalid].
 //
 // A usable id makes the key ([dedup.KeyFromToolCall]). The arguments make the key
 // ([dedup.KeyFromToolCallArgs]) if the id is empty, "null", "None" or the tool's name, or if

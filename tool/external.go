@@ -35,7 +35,8 @@ type ExternalTool[In, Out any] struct {
 	// key, and a call without Invocation.Request is not affected. Default: false.
 	OncePerRequest bool
 	// MaxWait bounds how long a call waits for the operation. After it the call returns
-	// [dedup.ErrInFlight], and the operation goes on in the background. Default: the Deduper's.
+	// [dedup.ErrInFlight], and the operation goes on in the background. Negative means at most one
+	// attempt or look-up; see [external.Handle.Do]. Default: the Deduper's.
 	MaxWait time.Duration
 }
 

@@ -55,7 +55,7 @@ func TestAnswersTable(t *testing.T) {
 		},
 		{
 			"`ErrBroken`", recorded(dedup.ErrBroken),
-			"This call may have been carried out without a record of its result, and is blocked so that it is not repeated. Do not call again, with this key or another: somebody has to look what it did.",
+			"This call may have been carried out without a record of its result, and is blocked so that it is not repeated. Do not call again, with this key or another: somebody has to find out what it did.",
 		},
 		{
 			"`*external.ParkedError`", &external.ParkedError{},

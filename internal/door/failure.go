@@ -1,6 +1,6 @@
-// Package door has the common parts of the doors: httpdedup for clients of HTTP, and mcpdedup for
-// models. It converts errors to codes for clients, determines the state of a call, and has the
-// texts for clients. Each door sends them in its own way.
+// Package door has the common parts of the doors, the packages that serve clients or models. It
+// converts errors to codes for clients, determines the state of a call, and has the texts for
+// clients. Each door sends them in its own way.
 package door
 
 import (

@@ -51,7 +51,7 @@ func (w Words) Text(f Failure) string {
 		}
 		return fmt.Sprintf("This call was carried out at %s, and its result %s. Nothing was done again. Look up what it did before doing anything else.", Second(f.Record.FirstAt), kept)
 	case Blocked:
-		return "This call may have been carried out without a record of its result, and is blocked so that it is not repeated. Do not call again, with this key or another: somebody has to look what it did."
+		return "This call may have been carried out without a record of its result, and is blocked so that it is not repeated. Do not call again, with this key or another: somebody has to find out what it did."
 	case OutcomeUnknown:
 		return "It is not known whether this call was carried out. Call again " + w.Same + ": if it was, the answer is its result, and nothing is done twice."
 	case InFlight:

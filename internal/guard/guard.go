@@ -234,7 +234,7 @@ func (r failedRows) TypeMap() *pgtype.Map                         { return nil }
 
 // Owner identifies the call of an effect.
 type Owner struct {
-	Database                 string // as wire.Conn.Home names it
+	Database                 string // as wire.Conn.Database names it
 	Schema, Scope, Tool, Key string
 }
 

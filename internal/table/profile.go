@@ -6,7 +6,8 @@ import (
 	"github.com/tooldedup/dedup/internal/examiner"
 )
 
-// Profile holds the differences between engines. Nothing else asks for the engine.
+// Profile holds the differences between engines for statements on the tables. Packages dedup
+// and external only find out the engine and choose its profile.
 type Profile struct {
 	// Claims is true if an attempt inserts its identity before the effect and completes the row
 	// with the COMMIT, instead of taking an advisory lock. The engine may lack advisory locks, or
