@@ -111,7 +111,7 @@ func ExampleMiddleware_Operations() {
 	look()
 
 	// Output:
-	// unknown 0 0
+	// not_found 0 0
 	// done 200 3
 }
 

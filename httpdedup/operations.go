@@ -60,14 +60,14 @@ type operationRefusal struct {
 // calls. Another client's call looks like one that never was.
 //
 // The answer is JSON with the member state. "running" (with Retry-After), "done", "refused",
-// "expired" and "broken" have status 200; "unknown" is a problem with status 404. Calls of a
+// "expired" and "broken" have status 200; "not_found" is a problem with status 404. Calls of a
 // [tool.ExternalTool] of Options.Tools can also be "pending" or "parked", with Retry-After, and are
 // never "broken". For "done" and "refused" of a wrapped handler the member response has status,
 // headers (those stored) and body; a body that is not JSON is in body_text, or in body_base64 if it
 // is not UTF-8. A call of a tool of a registry, over HTTP or MCP, has no response: it has result
 // for "done", and refusal with message and code for "refused".
 //
-// "unknown" means that nothing ran and nothing is running; a request that is still on its way may
+// "not_found" means that nothing ran and nothing is running; a request that is still on its way may
 // run later.
 func (m *Middleware) Operations() http.Handler { return http.HandlerFunc(m.serveOperation) }
 
@@ -142,7 +142,7 @@ func describe(status external.Status) (*operation, error) {
 		}
 	}
 	switch op.State {
-	case door.StateUnknown:
+	case door.StateNotFound:
 		unknown := refuse(kindUnknownOperation, "Nothing has run with this tool and key, or it is forgotten. A request that is on its way may run yet.")
 		unknown.State = string(op.State)
 		return nil, unknown

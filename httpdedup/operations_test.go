@@ -61,7 +61,7 @@ func TestOperations(t *testing.T) {
 	unknown := s.do(t, http.MethodGet, "/operations/charge/k1", "", "")
 	require.Equal(t, http.StatusNotFound, unknown.status)
 	require.Equal(t, "unknown-operation", unknown.problem(t).Type)
-	require.Equal(t, "unknown", unknown.problem(t).State)
+	require.Equal(t, "not_found", unknown.problem(t).State)
 
 	first := s.post(t, "", `{"item": "lamp"}`, quoted)
 	op := s.operation(t, "POST /orders", key)

@@ -21,7 +21,7 @@ type Problem struct {
 	Changed []string `json:"changed,omitempty"`
 	// Code is the code of a tool's refusal.
 	Code string `json:"code,omitempty"`
-	// State is "unknown" for an operation that is unknown.
+	// State is "not_found" for an operation that is not known.
 	State string `json:"state,omitempty"`
 }
 

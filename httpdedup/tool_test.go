@@ -215,7 +215,7 @@ Cache-Control: no-store
 Not Found
 Content-Type: application/problem+json
 Cache-Control: no-store
-{"type":"#unknown-operation","title":"No such operation","status":404,"detail":"Nothing has run with this tool and key, or it is forgotten. A request that is on its way may run yet.","state":"unknown"}`
+{"type":"#unknown-operation","title":"No such operation","status":404,"detail":"Nothing has run with this tool and key, or it is forgotten. A request that is on its way may run yet.","state":"not_found"}`
 	requireAnswer(t, unknown, look("none"))
 	for _, key := range []string{"done", "parked", "pending", "run%2Fning%3F"} {
 		requireAnswer(t, unknown, s.do(t, http.MethodGet, "/operations/charge/"+key, "", "", as("globex"))) // another tenant's

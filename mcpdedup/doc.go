@@ -66,7 +66,7 @@
 //
 // The message tells what to do next: a parked call may have taken effect, so do not repeat it with
 // a new key. [AddTools] adds the read-only tool get_operation. It takes an operation and answers in
-// the same envelope; its status can also be pending, refused, expired or unknown. A call that was
+// the same envelope; its status can also be pending, refused, expired or not_found. A call that was
 // refused, or whose result is not kept any more, is a tool error, as for other tools.
 //
 // # Errors

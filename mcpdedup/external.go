@@ -23,7 +23,7 @@ type operation struct {
 
 // operationSchema lacks the result, whose schema is the tool's.
 const operationSchema = `{"type":"object","properties":{
-	"status":{"type":"string","enum":["pending","running","parked","done","refused","expired","unknown"],
+	"status":{"type":"string","enum":["pending","running","parked","done","refused","expired","not_found"],
 		"description":"Only done has a result. running and pending have none yet. parked may have happened: do not repeat it with a new key."},
 	"operation":{"type":"string","description":"Names this call. Send it to ` + getOperation + ` to ask where the call stands."},
 	"message":{"type":"string","description":"What to do next."},
@@ -70,7 +70,7 @@ func (o *operation) setState(state door.State, opts *Options, again string) {
 		o.Message = "It may have happened. Do not repeat it with a new key. Somebody is looking into it. Ask " + getOperation + " later whether it has been found out."
 	case door.StateExpired:
 		o.Message = "It was answered, and the answer is no longer kept. Do not repeat it. Look up what it did before doing anything else."
-	case door.StateUnknown:
+	case door.StateNotFound:
 		o.Message = "Nothing is known of it: it has not begun, or it was so long ago that it is forgotten. To be sure, make the same call again with the same key and the same arguments."
 	}
 }

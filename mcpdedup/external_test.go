@@ -157,7 +157,7 @@ func TestExternal(t *testing.T) {
 	_, err = d.pool.Exec(t.Context(), `UPDATE tool_dedup SET expires_at = created_at WHERE key = 'k1'`)
 	require.NoError(t, err)
 	told("expired", "get_operation", asking("pay/k1"))
-	told("unknown", "get_operation", asking("pay/none"))
+	told("not_found", "get_operation", asking("pay/none"))
 	told("no operation", "get_operation", asking("nonsense"))
 	told("no tool", "get_operation", asking("book/k1"))
 	told("no key", "get_operation", asking("pay/"))
@@ -167,7 +167,7 @@ func TestExternal(t *testing.T) {
 	// Another principal's operations are unknown.
 	stranger := connect(t, d.server(t, &mcpdedup.Options{Scope: mcpdedup.SingleUser("another")}))
 	for _, key := range []string{"k1", "k2", "k3", "k/4", "k5"} {
-		require.Contains(t, text(call(t, stranger, "get_operation", asking("pay/"+key))), `"status":"unknown"`)
+		require.Contains(t, text(call(t, stranger, "get_operation", asking("pay/"+key))), `"status":"not_found"`)
 	}
 }
 
@@ -218,5 +218,5 @@ func TestLongTypeScriptClientTakesOperations(t *testing.T) {
 		require.Equal(t, i == 2, answer.Result.IsError)
 		statuses = append(statuses, answer.Result.StructuredContent.Status)
 	}
-	require.Equal(t, []string{"done", "parked", "", "done", "done", "parked", "refused", "unknown"}, statuses)
+	require.Equal(t, []string{"done", "parked", "", "done", "done", "parked", "refused", "not_found"}, statuses)
 }

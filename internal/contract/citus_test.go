@@ -15,6 +15,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/faultproxy"
+	"github.com/tooldedup/dedup/internal/table"
 )
 
 // TestCitusContract runs the contract on a Citus cluster.
@@ -167,4 +168,12 @@ func TestPlayedCitusLosesANode(t *testing.T) {
 			require.Zero(t, f.effects(t, "tx"))
 		})
 	}
+}
+
+// Citus refuses a function in RETURNING that is not IMMUTABLE. An index refuses it too, on every
+// server.
+func TestReturningIsImmutable(t *testing.T) {
+	t.Parallel()
+	_, f := plain.setup(t, nil)
+	f.exec(t, "CREATE INDEX ON tool_dedup (("+table.Micros("created_at")+"), ("+table.Hex("fingerprint")+"))")
 }

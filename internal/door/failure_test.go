@@ -84,7 +84,7 @@ func TestStateOf(t *testing.T) {
 		door.StateRefused: {recorded(dedup.StateRefused)},
 		door.StateExpired: {recorded(dedup.StateExpired)},
 		door.StateBroken:  {recorded(dedup.StateBroken), {State: external.Parked, Record: dedup.Status{State: dedup.StateBroken}}},
-		door.StateUnknown: {{}, recorded(dedup.StateNotFound)},
+		door.StateNotFound: {{}, recorded(dedup.StateNotFound)},
 	} {
 		for _, s := range statuses {
 			require.Equal(t, want, door.StateOf(s), "%+v", s)

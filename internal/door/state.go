@@ -12,14 +12,14 @@ type State string
 
 // The states of calls. Only those of external tools are pending or parked.
 const (
-	StatePending State = "pending" // accepted, and not sent yet
-	StateRunning State = "running" // no answer yet
-	StateParked  State = "parked"  // it may have taken effect, and a person must decide
-	StateDone    State = "done"    // its result is kept
-	StateRefused State = "refused" // for good
-	StateExpired State = "expired" // it ran, and its result expired or was never kept
-	StateBroken  State = "broken"  // see dedup.ErrBroken
-	StateUnknown State = "unknown" // it has not run, or is forgotten
+	StatePending  State = "pending"   // accepted, and not sent yet
+	StateRunning  State = "running"   // no answer yet
+	StateParked   State = "parked"    // it may have taken effect, and a person must decide
+	StateDone     State = "done"      // its result is kept
+	StateRefused  State = "refused"   // for good
+	StateExpired  State = "expired"   // it ran, and its result expired or was never kept
+	StateBroken   State = "broken"    // see dedup.ErrBroken
+	StateNotFound State = "not_found" // it has not run, or is forgotten
 )
 
 // StateOf returns the state of a call from its operation and its record.
@@ -30,7 +30,7 @@ func StateOf(s external.Status) State {
 	case s.Record.State == dedup.StateInFlight:
 		return StateRunning
 	case s.Record.State == "", s.Record.State == dedup.StateNotFound:
-		return StateUnknown
+		return StateNotFound
 	default:
 		return State(s.Record.State)
 	}
