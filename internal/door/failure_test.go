@@ -77,13 +77,13 @@ func TestStateOf(t *testing.T) {
 		return external.Status{Operation: external.Operation{State: external.Done}, Record: dedup.Status{State: s}}
 	}
 	for want, statuses := range map[door.State][]external.Status{
-		door.StatePending: {open(external.Pending)},
-		door.StateRunning: {open(external.Running), recorded(dedup.StateInFlight)},
-		door.StateParked:  {open(external.Parked), {State: external.Parked, Operation: external.Operation{State: external.Done}}},
-		door.StateDone:    {recorded(dedup.StateDone)},
-		door.StateRefused: {recorded(dedup.StateRefused)},
-		door.StateExpired: {recorded(dedup.StateExpired)},
-		door.StateBroken:  {recorded(dedup.StateBroken), {State: external.Parked, Record: dedup.Status{State: dedup.StateBroken}}},
+		door.StatePending:  {open(external.Pending)},
+		door.StateRunning:  {open(external.Running), recorded(dedup.StateInFlight)},
+		door.StateParked:   {open(external.Parked), {State: external.Parked, Operation: external.Operation{State: external.Done}}},
+		door.StateDone:     {recorded(dedup.StateDone)},
+		door.StateRefused:  {recorded(dedup.StateRefused)},
+		door.StateExpired:  {recorded(dedup.StateExpired)},
+		door.StateBroken:   {recorded(dedup.StateBroken), {State: external.Parked, Record: dedup.Status{State: dedup.StateBroken}}},
 		door.StateNotFound: {{}, recorded(dedup.StateNotFound)},
 	} {
 		for _, s := range statuses {
