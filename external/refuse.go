@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -92,63 +91,16 @@ func (x *Tools) tryRefusal(ctx context.Context, a *act, at *attempt, why error, 
 	case ctx.Err() != nil:
 		a.err = err
 	default:
-		kept := value(at.row.verdictValue)
+		text := value(at.row.verdictValue)
 		if at.row.verdict == nil {
-			kept = x.keptRefusal(why)
+			text = x.encodeKept(why)
 		}
-		parked := x.parkUnrecorded(ctx, at, "", verdict{verdictRefuse, kept}, err)
+		parked := x.parkUnrecorded(ctx, at, "", verdict{verdictRefuse, text}, err)
 		a.err = errors.Join(err, parked)
 		return isTemporary(parked)
 	}
 	return false
 }
-
-// keptRefusal returns a refusal as the JSON that the row keeps until it can be recorded. readKept
-// reads it.
-func (x *Tools) keptRefusal(why error) string {
-	refused, ok := errors.AsType[*dedup.RefusedError](x.d.Refusal(why))
-	if !ok { // its details cannot be encoded
-		refused = &dedup.RefusedError{Message: note(why), OfDatabase: wire.IsOfDatabase(why)}
-	}
-	text, err := json.Marshal(kept{refused.Message, refused.Code, refused.Details, refused.OfDatabase})
-	if err != nil { // the details are not JSON
-		return note(why)
-	}
-	return string(text)
-}
-
-// kept is a refusal that could not be recorded yet.
-type kept struct {
-	Message    string          `json:"message"`
-	Code       string          `json:"code,omitempty"`
-	Details    json.RawMessage `json:"details,omitempty"`
-	OfDatabase bool            `json:"of_database,omitempty"`
-}
-
-// readKept returns the refusal of a row's verdict. An operator's is only text.
-func readKept(r *row) error {
-	text := value(r.verdictValue)
-	var k kept
-	if !strings.HasPrefix(value(r.note), unrecorded) || json.Unmarshal([]byte(text), &k) != nil {
-		return errors.New(text)
-	}
-	again := keptError{&dedup.RefusedError{Message: k.Message, Code: k.Code, Details: k.Details, OfDatabase: k.OfDatabase}}
-	if k.Details == nil {
-		return again
-	}
-	return keptDetails{again}
-}
-
-// keptError is recorded as the refusal that it keeps.
-type keptError struct{ refused *dedup.RefusedError }
-
-func (e keptError) Error() string { return e.refused.Message }
-func (e keptError) Code() string  { return e.refused.Code }
-func (e keptError) Unwrap() error { return e.refused }
-
-type keptDetails struct{ keptError }
-
-func (e keptDetails) MarshalJSON() ([]byte, error) { return e.refused.Details, nil }
 
 // refuseIn writes the refusal's record in tx. If a refusal is already recorded, it returns that as
 // before.

@@ -232,5 +232,5 @@ func (x *Tools) carryOut(ctx context.Context, a *act, at *attempt) {
 		x.record(ctx, a, at, out)
 		return
 	}
-	x.recordRefusal(ctx, a, at, dedup.Final(readKept(at.row)), false)
+	x.recordRefusal(ctx, a, at, dedup.Final(refusalOf(at.row)), false)
 }
