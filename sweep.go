@@ -250,7 +250,7 @@ func (d *Deduper) dropHeld(ctx context.Context, tx pgx.Tx, span table.Span, o Sw
 // archive runs the hook on a guarded transaction, like an effect.
 func archive(ctx context.Context, tx pgx.Tx, o SweepOptions, records []SweptRecord) error {
 	var started int64 // a number, whose text no session's settings change
-	if err := tx.QueryRow(ctx, "SELECT (extract(epoch FROM pg_catalog.now()) * 1000000)::bigint").Scan(&started); err != nil {
+	if err := tx.QueryRow(ctx, "SELECT "+table.Micros("pg_catalog.now()")).Scan(&started); err != nil {
 		return err
 	}
 	inner := guard.Enter(ctx, guard.Owner{}, tx)

@@ -62,13 +62,13 @@ func micros(times ...string) string {
 // A fence is that time in microseconds, or the row's last fence plus one if that is greater. A
 // sequence would not do: replication does not copy it, and a role would need a privilege on it.
 func placeholders(schema string) *strings.Replacer {
-	const fence = "(extract(epoch FROM clock.t AT TIME ZONE 'UTC') * 1000000)::bigint"
+	fence := table.Micros("clock.t")
 	const id = "e.scope = $1::text AND e.tool = $2::text AND e.key = $3::text"
 	record := pgx.Identifier{schema, "tool_dedup"}.Sanitize()
 	all := []string{
 		"{effect}", pgx.Identifier{schema, "tool_effect"}.Sanitize(),
 		"{record}", record,
-		"{columns}", columns, "{shown}", shown, "{shown or none}", shownOrNone, "{clock}", table.Micros("clock.t"),
+		"{columns}", columns, "{shown}", shown, "{shown or none}", shownOrNone, "{clock}", fence,
 		"{shown now}", table.Micros("pg_catalog.clock_timestamp()"),
 		"{now}", "pg_catalog.clock_timestamp()",
 		"{id}", id,

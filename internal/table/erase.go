@@ -87,7 +87,7 @@ func (t *Table) NewErasure(ctx context.Context, conn *pgx.Conn, scope, tool stri
    AND NOT EXISTS (SELECT FROM `+t.Name+` AS kept
         WHERE kept.scope = r.scope AND kept.tool = r.tool AND kept.key = r.key AND kept.fingerprint <> `+Erased+`)`,
 			"fingerprint = "+Erased+`, arg_digests = NULL, input = NULL, ref = NULL, note = NULL, due_at = NULL,
-       fence = GREATEST((extract(epoch FROM $4::timestamptz) * 1000000)::bigint, r.fence + 1), changed_at = pg_catalog.statement_timestamp()`,
+       fence = GREATEST(`+Micros("$4::timestamptz")+`, r.fence + 1), changed_at = pg_catalog.statement_timestamp()`,
 			func(n *ErasedRows, rows int64) { n.Effects += rows }),
 	}
 	e.passes[0].optional, e.passes[2].optional = true, true

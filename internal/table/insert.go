@@ -43,8 +43,8 @@ const insertColumns = `(scope, tool, key, fingerprint, arg_digests, outcome, res
 
 // Micros returns SQL for a time as microseconds of Unix time, and Hex for a bytea as hex digits.
 // They are the same number and text whatever DateStyle and bytea_output the session has, even if
-// pgx reads them as text. Both are IMMUTABLE: Citus refuses other functions in RETURNING. That is why
-// Micros takes the time in UTC.
+// pgx reads them as text. Citus refuses functions in RETURNING that are not IMMUTABLE, so Micros
+// takes the time in UTC.
 func Micros(time string) string {
 	return "(extract(epoch FROM (" + time + ") AT TIME ZONE 'UTC') * 1000000)::bigint"
 }
