@@ -72,9 +72,9 @@ type Options struct {
 
 // Guard is a [connect.Interceptor] that guards the methods of a server. It is safe for concurrent
 // use. Put it behind the interceptors that authenticate and log, because a handler may run more
-// than once for one request, with all runs but one rolled back. A panic of a handler is raised again
-// after the rollback. A replay is a [connect.AnyResponse] but no *connect.Response[T]: interceptors
-// before the guard use its methods.
+// than once for one request, with all runs but one rolled back. A panic of a handler is raised
+// again after the rollback. A replay is a [connect.AnyResponse] but no *connect.Response[T]:
+// interceptors before the guard use its methods.
 type Guard struct{ door *rpc.Door }
 
 // New returns a Guard that records responses with d. It sends nothing. The error is a

@@ -21,8 +21,8 @@ import (
 // Do waits for the answer until ctx ends or Call.MaxWait has passed. Then it returns
 // [dedup.ErrInFlight], and the attempt goes on in this process: make the same call again, or let
 // [Tools.Recover] finish it. With a negative MaxWait, which means 5 ms for [dedup.Do], Do makes at
-// most one attempt or look-up, if one is due, and waits for that only. If only a person can find out the outcome, Do returns a
-// *[ParkedError].
+// most one attempt or look-up, if one is due, and waits for that only. If only a person can find
+// out the outcome, Do returns a *[ParkedError].
 //
 // The errors of a record are those of [dedup.Do]: ErrRefused, ErrKeyReused, ErrExpired, ErrBroken.
 // [dedup.ErrAttemptsExhausted] means that the operation could not be claimed and nothing was sent.

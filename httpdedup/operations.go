@@ -132,7 +132,7 @@ func operationName(u *url.URL) (tool, key string, err error) {
 	return "", "", refuse(kindInvalidOperation, "The path must end in the tool's name and the key, each escaped.")
 }
 
-// describe returns the body for a status, or the problem if the state is unknown.
+// describe returns the body for a status, or the problem if it is not_found.
 func describe(status external.Status) (*operation, error) {
 	op, record := operationAt(door.StateOf(status), status.Operation), status.Record
 	if !record.CreatedAt.IsZero() {

@@ -24,8 +24,8 @@ const library = "github.com/tooldedup/dedup"
 const checkout = "../.."
 
 // TestLongInstall installs and gets every released module from a module proxy, without go.work and
-// without the folders beside it. It takes one after the other: go commands that run at the same time
-// each compile the packages that they share.
+// without the folders beside it. It takes one after the other: go commands that run at the same
+// time each compile the packages that they share.
 func TestLongInstall(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t)

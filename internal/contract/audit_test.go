@@ -220,18 +220,18 @@ func TestBrokenIsAudited(t *testing.T) {
 }
 
 // An effect commits and leaves a session in which the library cannot write the broken record. The
-// record is written by another connection, even if the pool has no third.
+// record is written by another connection, even if the pool may have one only.
 func TestBrokenSession(t *testing.T) {
 	t.Parallel()
 
-	ends := map[string]string{
+	sessions := map[string]string{
 		"Discarded":   "DISCARD ALL",
 		"Deallocated": "DEALLOCATE ALL",
 		"OtherRole":   "SET ROLE pg_monitor",
 		"ReadOnly":    "SET default_transaction_read_only = on",
 	}
 	bothOrders(t, func(t *testing.T, p profile) {
-		for name, leaves := range ends {
+		for name, leaves := range sessions {
 			for _, panics := range []bool{false, true} {
 				breaks := func(ctx context.Context, tx pgx.Tx) (ticket, error) {
 					for _, sql := range []string{"INSERT INTO effects (ref) VALUES ('k')", "COMMIT", leaves} {

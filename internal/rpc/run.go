@@ -107,8 +107,9 @@ type job struct {
 	runs   int
 }
 
-// isLast reports whether an answer is the latest run's. A recovered answer may be that of an earlier
-// run, whose COMMIT lost its reply: under REPEATABLE READ another run follows, and is rolled back.
+// isLast reports whether an answer is the latest run's. A recovered answer may be that of an
+// earlier run, whose COMMIT lost its reply: under REPEATABLE READ another run follows, and is
+// rolled back.
 func (j *job) isLast(replayed, recovered bool) bool { return !replayed || recovered && j.runs == 1 }
 
 // failure is an error of a handler that is not recorded.

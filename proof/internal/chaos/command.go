@@ -56,7 +56,7 @@ func Command() *cobra.Command {
 	flags := cmd.Flags()
 	flags.Uint64Var(&opts.seed, "seed", 0, "repeat the draws of this seed; 0 draws a new seed and prints it")
 	flags.IntVar(&opts.calls, "calls", 0, "about the number of deliveries or kills; 0 is the number of the long form")
-	flags.StringSliceVar(&opts.arms, "arm", nil, "an arm of the campaign external to run, with a control beside it; default all")
+	flags.StringSliceVar(&opts.arms, "arm", nil, "an arm of the campaign external to run; name a control too, without which the campaign fails; default all")
 	flags.BoolVar(&opts.short, "short", false, "run the short form, as the tests do")
 	return cmd
 }
