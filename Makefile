@@ -16,7 +16,7 @@ WORKSHOP := ./dedupweb ./docs ./external/model ./internal/agentkill ./internal/c
 # slower; the tests of internal/contract run the same code under it.
 PLAIN := ./internal/canon ./internal/sqllex
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
-GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # gotestsum runs go test and lists failed and skipped tests at the end.
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 FUZZTIME ?= 30s
