@@ -20,13 +20,18 @@ type Seat struct {
 	mu      sync.Mutex // held while a process is killed and until it is gone
 	process *Server    // the present one or the last
 	started int
+	closed  bool
 }
 
 // Server returns the running process, and starts one if there is none. A process that ended without
-// a kill is a defect, and no other one follows it.
+// a kill is a defect, and no other one follows it. None starts after [Seat.Close]: a request that
+// is still under way would leave a process behind.
 func (s *Seat) Server() (*Server, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return nil, Hopeless{errors.New("the place of the worker is closed")}
+	}
 	if s.process != nil {
 		if !s.process.Ended() {
 			return s.process, nil
@@ -69,6 +74,7 @@ func (s *Seat) Kill() bool {
 func (s *Seat) Close(wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.closed = true
 	if s.process != nil {
 		s.process.Close(wait)
 	}

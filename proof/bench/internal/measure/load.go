@@ -53,7 +53,7 @@ func (s Sample) ProcessorPerCall() float64 { return float64(s.Processor) / float
 func (l Load) Run(ctx context.Context, op Op) (Sample, error) {
 	var begun atomic.Int64
 	start := time.Now()
-	all, err := l.clients(ctx, op, func(ctx context.Context) (began time.Time, goOn bool) {
+	all, err := l.clients(ctx, start, op, func(ctx context.Context) (began time.Time, goOn bool) {
 		began = time.Now()
 		// Counted before it is made: with no Duration it is MinOps exactly.
 		return began, begun.Add(1) <= int64(l.MinOps) || began.Sub(start) < l.Duration
@@ -79,7 +79,7 @@ func (l Load) Beside(ctx context.Context, work func() error, op Op) (Sample, err
 		close(done)
 		worked <- err
 	}()
-	all, err := l.clients(ctx, op, func(ctx context.Context) (due time.Time, goOn bool) {
+	all, err := l.clients(ctx, start, op, func(ctx context.Context) (due time.Time, goOn bool) {
 		due = start.Add(time.Duration(float64(begun.Add(1)) / l.Rate * float64(time.Second)))
 		select {
 		case <-time.After(time.Until(due)):
@@ -96,11 +96,13 @@ func (l Load) Beside(ctx context.Context, work func() error, op Op) (Sample, err
 }
 
 // clients repeats op. next waits until a client's next operation may begin; it says from when its
-// time counts, and whether it is made at all.
-func (l Load) clients(ctx context.Context, op Op, next func(context.Context) (began time.Time, goOn bool)) (Sample, error) {
+// time counts, and whether it is made at all. The sample's time counts from start.
+func (l Load) clients(
+	ctx context.Context, start time.Time, op Op, next func(context.Context) (began time.Time, goOn bool),
+) (Sample, error) {
 	clients := make([]Sample, l.Clients)
 	group, ctx := errgroup.WithContext(ctx)
-	start, used := time.Now(), processorTime()
+	used := processorTime()
 	for i := range clients {
 		group.Go(func() error {
 			for ctx.Err() == nil {
