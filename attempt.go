@@ -13,7 +13,7 @@ import (
 )
 
 // This file is one attempt of a call: from the look-up to the record, or to the record of a broken
-// call if its effect ended the transaction. retry.go decides whether another attempt follows.
+// call if its effect ended the transaction. attempts.go decides whether another attempt follows.
 // CONTRIBUTING.md has a table of the places of a call's steps.
 
 // attempt is one try of a call: look the identity up, run the effect, write the record.

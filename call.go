@@ -160,19 +160,12 @@ var (
 	errReentrant = &InvalidError{What: "call", Field: "ctx", Reason: "belongs to this call's own effect; an effect cannot make its own call"}
 )
 
-// useFound makes rec the call's answer. If a COMMIT of the call was lost, rec is most likely the
-// call's own if it has the same answer and was written after the call began. The record's age is by
-// the database's clock and the call's by this machine's, so 10 ms of difference are allowed. If rec
-// does not keep its answer, it is the call's own only if an attempt of the call wrote it. The
-// answer is then in memory.
+// useFound makes rec the call's answer. If rec is the call's own and does not keep its answer, the
+// answer is the one in memory.
 func (c *call) useFound(rec *table.Record) {
-	c.rec = rec
-	switch lost := c.lost.written; {
-	case lost == nil:
-	case rec.Kept():
-		c.recovered = rec.Outcome == lost.Outcome && rec.Result == lost.Result && rec.Age() <= time.Since(c.span.began)+10*time.Millisecond
-	case rec.IsOf(lost):
-		c.recovered, c.ownRec = true, lost
+	c.rec, c.recovered = rec, c.lost.wrote(rec, c.span.began)
+	if c.recovered && !rec.Kept() {
+		c.ownRec = c.lost.written
 	}
 }
 

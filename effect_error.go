@@ -85,13 +85,6 @@ func unmarked(err error) error {
 	return err
 }
 
-// mayRetryEffect reports whether a fresh transaction may avoid err, which comes from an effect, a
-// statement or the function of a BeginFunc. A lost connection counts only if connLost is true: the
-// transaction lost its own connection. Otherwise another service closed a connection.
-func mayRetryEffect(err error, connLost bool) bool {
-	return wire.IsTransient(err) || errors.Is(unmarked(err), ErrRestartTx) || connLost && wire.IsConnLost(err)
-}
-
 // hideCallErrors returns an effect's error for the caller. errors.Is does not find an inner call's
 // error in it.
 func hideCallErrors(err error) error {

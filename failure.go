@@ -128,39 +128,6 @@ func (c *call) openFailed(ctx context.Context, err error) ending {
 	}
 }
 
-// mayRetry reports whether a fresh attempt may avoid an error of the library's own statements,
-// before anything was written. The error is transient, or the connection was lost without an error
-// from the server. For errors of effects see mayRetryEffect.
-func mayRetry(ctx context.Context, err error) bool {
-	if ctx.Err() != nil || errors.Is(err, ErrInFlight) {
-		return false
-	}
-	return wire.IsTransient(err) || wire.IsConnLost(err)
-}
-
-// isOutage reports whether an error that may be retried comes from the server itself and not from
-// other transactions.
-func isOutage(err error) bool {
-	switch wire.SQLState(err) {
-	case wire.CodeSerialization, wire.CodeDeadlock, wire.CodeLockNotAvailable:
-		return false
-	}
-	return true
-}
-
-// mayBeStale reports whether a changed type may have caused a statement's error. It is false for a
-// wrong number of rows, a violated constraint, and an error that a function raised.
-func mayBeStale(err error) bool {
-	if errors.Is(err, pgx.ErrNoRows) || errors.Is(err, pgx.ErrTooManyRows) || wire.IsTransient(err) {
-		return false
-	}
-	switch sqlClass(err) {
-	case "23", "P0":
-		return false
-	}
-	return true
-}
-
 // refuse prepares the next attempt to record a refusal. A refusal must not share a transaction with
 // the effect's writes.
 func (c *call) refuse(cause error) ending {

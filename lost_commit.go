@@ -11,10 +11,10 @@ import (
 // lostCommit records a COMMIT whose reply never arrived. The zero value means that no COMMIT was
 // lost.
 //
-// wire.OutcomeOfCommit decides whether a reply counts as lost, and next in retry.go adds it here.
+// wire.OutcomeOfCommit decides whether a reply counts as lost, and next in attempts.go adds it here.
 // The next attempt settles it:
 //
-//   - If it finds a record, the record is the answer (useFound in call.go).
+//   - If it finds a record, the record is the answer. wrote says whether it is the call's own.
 //   - If the identity is free, the attempt runs the effect again; the primary key keeps the effect
 //     single. mayRun in attempt.go refuses if that proof is too old.
 //   - If that attempt fails too, its error is the answer: the attempt held the lock or the claim,
@@ -46,6 +46,21 @@ func (l *lostCommit) add(err error, written table.Record) {
 // and two servers' in a failover.
 func (l *lostCommit) provable(remembered time.Duration) bool {
 	return time.Since(l.sent) < remembered/2
+}
+
+// wrote reports whether a found record is most likely the one that the lost COMMIT was for, and not
+// a twin's: it has the same answer and was written after the call began. The record's age is by the
+// database's clock and the call's by this machine's, so 10 ms of difference are allowed. A record
+// that does not keep its answer is recognised by [table.Record.IsOf].
+func (l *lostCommit) wrote(rec *table.Record, callBegan time.Time) bool {
+	switch {
+	case l.written == nil:
+		return false
+	case rec.Kept():
+		return rec.Outcome == l.written.Outcome && rec.Result == l.written.Result && rec.Age() <= time.Since(callBegan)+10*time.Millisecond
+	default:
+		return rec.IsOf(l.written)
+	}
 }
 
 // errForgotten ends a call with a lost COMMIT that is too old to settle.
