@@ -123,21 +123,16 @@ var tupleID = regexp.MustCompile(`\(\d+,\d+\)`)
 // bounded returns the batch of a claim that waits for locks for at most limit. The first statement
 // is begin. before is the number of results that precede the claim's.
 //
-// On Citus the limit is SET LOCAL, which Citus passes on to other nodes. There the simple protocol
-// is refused: it sends all statements of a batch as one text, and Citus would pass that on as a
-// whole.
+// On Citus the limit is SET LOCAL, which Citus passes on to other nodes.
 func (x *Tools) bounded(
 	ctx context.Context, on examiner.Querier, config *pgx.ConnConfig, limit time.Duration, begin, claim string, args ...any,
 ) (b *pgx.Batch, before int, err error) {
+	if err := x.refuseSimple(ctx, on, config); err != nil {
+		return nil, 0, err
+	}
 	profile, err := x.engine(ctx, on)
 	if err != nil {
 		return nil, 0, err
-	}
-	if profile.Spread && config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol {
-		return nil, 0, &dedup.InvalidError{
-			What: "option", Field: "pool",
-			Reason: "has QueryExecModeSimpleProtocol, which package external cannot use on Citus; QueryExecModeExec prepares nothing either",
-		}
 	}
 	set, reset := table.Limit(*profile, limit)
 	b = &pgx.Batch{}
@@ -149,6 +144,22 @@ func (x *Tools) bounded(
 		b.Queue(sql)
 	}
 	return b, 1 + len(set), nil
+}
+
+// refuseSimple refuses the simple protocol on Citus. It sends all statements of a batch as one text,
+// which Citus would pass on as a whole.
+func (x *Tools) refuseSimple(ctx context.Context, on examiner.Querier, config *pgx.ConnConfig) error {
+	if config.DefaultQueryExecMode != pgx.QueryExecModeSimpleProtocol {
+		return nil
+	}
+	profile, err := x.engine(ctx, on)
+	if err == nil && profile.Spread {
+		err = &dedup.InvalidError{
+			What: "option", Field: "pool",
+			Reason: "has QueryExecModeSimpleProtocol, which package external cannot use on Citus; QueryExecModeExec prepares nothing either",
+		}
+	}
+	return err
 }
 
 // tryClaim claims in one round trip that is its own transaction. On Citus the limit needs a

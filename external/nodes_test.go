@@ -431,6 +431,8 @@ func nodesSimpleProtocol(t *testing.T, e engine) {
 		require.ErrorIs(t, err, dedup.ErrInvalid)
 		return nil
 	}))
+	_, err = f.tools.Status(f.ctx, "acme", "charge", "k")
+	require.ErrorIs(t, err, dedup.ErrInvalid)
 	require.Zero(t, p.effects())
-	require.Equal(t, external.None, f.lookup("k").State)
+	require.Equal(t, external.None, process(t, connect(t, on[0])).lookup("k").State)
 }

@@ -155,17 +155,25 @@ func value[T any](p *T) (v T) {
 // read returns the row of an identity, nil if there is none. On a standby, whose rows may be out of
 // date, it fails with SQLSTATE 25006.
 func (x *Tools) read(ctx context.Context, id table.Identity) (r *row, err error) {
+	conn, err := wire.Acquire(ctx, x.pool)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	if err := x.refuseSimple(ctx, conn, conn.Conn().Config()); err != nil {
+		return nil, err
+	}
 	b := &pgx.Batch{}
 	b.Queue(table.Primary)
 	b.Queue(x.sql.read, id.Scope, id.Tool, id.Key)
-	results := x.pool.SendBatch(ctx, b)
+	results := conn.SendBatch(ctx, b)
 	defer func() {
 		if closed := results.Close(); err == nil {
 			err = closed
 		}
 	}()
 	if _, err = results.Exec(); err != nil {
-		return nil, wire.WithPoolUse(x.pool, err)
+		return nil, err
 	}
 	return one(collect(results.Query()))
 }

@@ -31,20 +31,20 @@ var citusWays = []struct {
 			return tx.QueryRow(ctx, bookSQL, fmt.Sprint(n)).Scan(nil, &title)
 		})
 	}},
-	// BEGIN, the look-up, the effect, the record, COMMIT.
-	{"Do", 5, func(ctx context.Context, _ *pgxpool.Pool, d *dedup.Deduper, n int64) error {
+	// BEGIN, the claim, the end of its lock_timeout, the effect, the record, COMMIT.
+	{"Do", 6, func(ctx context.Context, _ *pgxpool.Pool, d *dedup.Deduper, n int64) error {
 		_, err := dedup.Do(ctx, d, call(fmt.Sprint("do", n)), func(ctx context.Context, tx pgx.Tx) (t ticket, err error) {
 			err = tx.QueryRow(ctx, bookSQL, fmt.Sprint(n)).Scan(&t.ID, &t.Title)
 			return t, err
 		})
 		return err
 	}},
-	{"DoStatement", 5, func(ctx context.Context, _ *pgxpool.Pool, d *dedup.Deduper, n int64) error {
+	{"DoStatement", 6, func(ctx context.Context, _ *pgxpool.Pool, d *dedup.Deduper, n int64) error {
 		_, err := dedup.DoStatement[ticket](ctx, d, call(fmt.Sprint("statement", n)), dedup.SQL(bookSQL, fmt.Sprint(n)))
 		return err
 	}},
-	// BEGIN, the look-up, ROLLBACK.
-	{"Replay", 3, func(ctx context.Context, _ *pgxpool.Pool, d *dedup.Deduper, _ int64) error {
+	// BEGIN, the claim, the end of its lock_timeout, the look-up, ROLLBACK.
+	{"Replay", 5, func(ctx context.Context, _ *pgxpool.Pool, d *dedup.Deduper, _ int64) error {
 		_, err := dedup.Do(ctx, d, call("replay"), effect("replay"))
 		return err
 	}},
@@ -77,10 +77,10 @@ func TestCitusTripsBetweenNodes(t *testing.T) {
 	}
 }
 
-var citusOwn = regexp.MustCompile(`dump_local_wait_edges|pg_prepared_xacts|assign_distributed_transaction_id|application_name`)
+var citusOwn = regexp.MustCompile(`dump_local_wait_edges|pg_prepared_xacts|assign_distributed_transaction_id|application_name|^set local lock_timeout = `)
 
-// toShards leaves out what Citus's own processes send. BEGIN and what names the transaction are
-// one trip.
+// toShards leaves out what Citus's own processes send. BEGIN, what names the transaction and the
+// settings from before its first statement are one trip.
 func toShards(statements []string) (own []string) {
 	for _, sql := range statements {
 		if !citusOwn.MatchString(sql) {

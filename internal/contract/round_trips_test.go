@@ -71,8 +71,12 @@ func TestRoundTrips(t *testing.T) {
 				for i := range 3 { // a miss does not cost the next call anything
 					require.Equal(t, 3+c.described, costs(byDo, d, of(fmt.Sprint(i)), false), "first call")
 				}
-				require.Equal(t, 2, costs(byDo, d, of("warm"), true), "replay")
-				require.Equal(t, 2, costs(byDo, d, of("warm"), true), "replay")
+				replay := 2
+				if order == claimFirst { // the look-up follows a claim that conflicts
+					replay = 3
+				}
+				require.Equal(t, replay, costs(byDo, d, of("warm"), true), "replay")
+				require.Equal(t, replay, costs(byDo, d, of("warm"), true), "replay")
 				// A Deduper that is new examines the table before, in one trip.
 				require.Equal(t, 4+c.described, costs(byDo, with(dedup.Options{}), of("another"), false), "first call of a Deduper")
 				costs(byDo, d, looks("warm 3"), false)
@@ -92,7 +96,7 @@ func TestRoundTrips(t *testing.T) {
 				inTx("warm in tx", true)
 				require.Equal(t, 3+c.described, inTx("in tx", false), "first call in a transaction")
 				require.Equal(t, 3+c.described, inTx("in tx 2", false), "first call in a transaction")
-				require.Equal(t, 2, inTx("in tx", true), "replay in a transaction")
+				require.Equal(t, replay, inTx("in tx", true), "replay in a transaction")
 
 				// BEGIN travels with a call that comes first, and COMMIT comes after it.
 				inFunc := func(key string, replayed bool) int {
@@ -107,7 +111,7 @@ func TestRoundTrips(t *testing.T) {
 				inFunc("warm in func", false)
 				inFunc("warm in func", true)
 				require.Equal(t, 4+c.described, inFunc("in func", false), "first call in BeginFunc")
-				require.Equal(t, 3, inFunc("in func", true), "replay in BeginFunc")
+				require.Equal(t, 1+replay, inFunc("in func", true), "replay in BeginFunc")
 				require.Equal(t, 4+c.described, inFunc("in func 2", false), "first call in BeginFunc")
 				for want, fn := range map[int]func(tx pgx.Tx) error{
 					0: func(pgx.Tx) error { return nil },

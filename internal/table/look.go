@@ -125,11 +125,11 @@ func (t *Table) tryClaim(ctx context.Context, on *wire.Conn, begin *wire.Pipelin
 	}
 	p := on.Pipeline()
 	p.Queue(t.forget, &e.Scope, &e.Tool, &e.Key)
-	t.queueClaim(p, e, 0)
+	t.queueClaim(p, e)
 	p.Send(ctx)
 	p.Exec()
 	if p.Failed() {
 		return p.Close()
 	}
-	return s.busyIfLocked(s.readClaim(p))
+	return s.busyIfLocked(t.readClaim(ctx, on, p, e, s))
 }

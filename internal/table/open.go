@@ -132,22 +132,24 @@ func (t *Table) forgetRecord(ctx context.Context, on *wire.Conn, e *Entry, limit
 // leaves no dead row. That is safe only here, because no COMMIT travels with it.
 func (t *Table) openClaim(ctx context.Context, on *wire.Conn, p *wire.Pipeline, setUp wire.Query, e *Entry, limit time.Duration, s *Seen) error {
 	p.Queue(setUp)
-	t.queueClaim(p, e, limit)
+	t.startLimit(p, limit)
+	t.queueClaim(p, e)
+	t.endLimit(p, limit)
 	s.send(ctx, p)
 	s.readBegin(p)
 	p.Scan(nil, &s.Started, nil, nil, &s.Fresh)
 	s.InSavepoint = p.Succeeded() > s.ahead
-	err := s.readClaim(p)
+	err := t.readClaim(ctx, on, p, e, s)
 	forgotten := s.Forgotten
 	if err == nil && s.Forgotten {
 		old := s.Record
 		p = on.Pipeline()
 		t.startLimit(p, limit)
 		p.Ignore(t.forget, &e.Scope, &e.Tool, &e.Key)
+		t.queueClaim(p, e)
 		t.endLimit(p, limit)
-		t.queueClaim(p, e, limit)
 		p.Send(ctx)
-		if err = s.readClaim(p); !s.Found { // the forgotten record is unchanged
+		if err = t.readClaim(ctx, on, p, e, s); !s.Found { // the forgotten record is unchanged
 			s.Record, s.Forgotten = old, true
 		}
 	}
@@ -162,25 +164,28 @@ func (s *Seen) busyIfLocked(err error) error {
 	if wire.SQLState(err) != wire.CodeLockNotAvailable {
 		return err
 	}
-	s.Found, s.Hidden, s.Forgotten, s.Busy = false, false, false, true
+	s.Busy = true
 	return nil
 }
 
-// queueClaim queues the claim, and a look-up that sees a conflicting row.
-func (t *Table) queueClaim(p *wire.Pipeline, e *Entry, limit time.Duration) {
-	t.startLimit(p, limit)
+func (t *Table) queueClaim(p *wire.Pipeline, e *Entry) {
 	p.Queue(t.claim, &e.Scope, &e.Tool, &e.Key, &e.Fingerprint, &e.ArgDigests, &e.Keep, &e.Forget)
-	t.endLimit(p, limit)
-	p.Queue(t.lookUp, &e.Scope, &e.Tool, &e.Key)
 }
 
-func (s *Seen) readClaim(p *wire.Pipeline) error {
+// readClaim reads the reply to a claim and closes the pipeline. If a row conflicts, it looks the row
+// up in another round trip: behind a claim that succeeds, a look-up would only cost time.
+func (t *Table) readClaim(ctx context.Context, on *wire.Conn, p *wire.Pipeline, e *Entry, s *Seen) error {
 	claimed := p.Exec().RowsAffected() == 1
-	err := s.readLast(p)
-	if claimed { // the look-up found the claim itself
-		s.Found, s.Forgotten = false, false
+	err := p.Close()
+	s.Found, s.Forgotten, s.Hidden, s.Busy = false, false, false, false
+	if claimed || err != nil {
+		return err
 	}
-	s.Hidden = !claimed && !s.Found
+	p = on.Pipeline()
+	p.Queue(t.lookUp, &e.Scope, &e.Tool, &e.Key)
+	p.Send(ctx)
+	err = s.readLast(p)
+	s.Hidden = !s.Found
 	return err
 }
 
