@@ -136,10 +136,6 @@ promtool:
 screenshots: ## Make the screenshots of the console in docs/
 	DEDUP_SCREENSHOTS="$(CURDIR)/docs" $(GO) test -count 1 -v -run TestLongConsole/Screenshots ./proof/browsertest
 
-.PHONY: figures
-figures: ## Count the code and the way of a call, and compare with the goals
-	@$(GO) run ./proof/bench figures
-
 .PHONY: bench-once
 bench-once: ## Run every Go benchmark once, to check that it works
 	$(GO) test -run '^$$' -bench . -benchtime 1x . ./internal/contract

@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/tooldedup/dedup/internal/table"
 )
@@ -133,4 +134,31 @@ func (c *call) useLookUp() {
 		c.useFound(&c.seen.Record)
 	}
 	c.separateTrip = c.separateTrip || c.seen.Forgotten
+}
+
+// exhaustion describes used-up attempts, either of the call or of another call in its batch.
+type exhaustion struct {
+	attempts int
+	err      error // the fault of the last attempt
+	outage   bool
+}
+
+func (c *call) exhaust(x *exhaustion) error {
+	c.exhausted = x
+	if c.lost.err != nil {
+		return c.orUnknown(x.err)
+	}
+	return &Error{Answer: ErrAttemptsExhausted, Attempts: x.attempts, Err: x.err}
+}
+
+// pause waits before the next attempt, at most until the context ends.
+func (c *call) pause(ctx context.Context, faults int, err error) error {
+	delay := c.d.opts.Retry.pause(faults)
+	if trace := c.d.opts.Tracer; trace != nil {
+		trace.TraceEvent(ctx, RetriedData{CallData: c.span.about(), Attempt: c.attempts, Err: err, Unknown: c.lost.err != nil, Delay: delay})
+	}
+	if ended := sleep(ctx, delay); ended != nil {
+		return fmt.Errorf("dedup: before another attempt: %w: %w", ended, err)
+	}
+	return nil
 }

@@ -178,9 +178,3 @@ func recordable(err error) bool {
 	}
 	return true
 }
-
-// sqlClass returns the class of an error's SQLSTATE: its first two characters, or "".
-func sqlClass(err error) string {
-	state := wire.SQLState(err)
-	return state[:min(2, len(state))]
-}

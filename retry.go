@@ -3,7 +3,6 @@ package dedup
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -55,31 +54,10 @@ func mayRetryEffect(err error, connLost bool) bool {
 	return wire.IsTransient(err) || errors.Is(unmarked(err), ErrRestartTx) || connLost && wire.IsConnLost(err)
 }
 
-// exhaustion describes used-up attempts, either of the call or of another call in its batch.
-type exhaustion struct {
-	attempts int
-	err      error // the fault of the last attempt
-	outage   bool
-}
-
-func (c *call) exhaust(x *exhaustion) error {
-	c.exhausted = x
-	if c.lost.err != nil {
-		return c.orUnknown(x.err)
-	}
-	return &Error{Answer: ErrAttemptsExhausted, Attempts: x.attempts, Err: x.err}
-}
-
-// pause waits before the next attempt, at most until the context ends.
-func (c *call) pause(ctx context.Context, faults int, err error) error {
-	delay := c.d.opts.Retry.pause(faults)
-	if trace := c.d.opts.Tracer; trace != nil {
-		trace.TraceEvent(ctx, RetriedData{CallData: c.span.about(), Attempt: c.attempts, Err: err, Unknown: c.lost.err != nil, Delay: delay})
-	}
-	if ended := sleep(ctx, delay); ended != nil {
-		return fmt.Errorf("dedup: before another attempt: %w: %w", ended, err)
-	}
-	return nil
+// sqlClass returns the class of an error's SQLSTATE: its first two characters, or "".
+func sqlClass(err error) string {
+	state := wire.SQLState(err)
+	return state[:min(2, len(state))]
 }
 
 // pause returns the random pause after the nth fault, evenly between zero and longestPause. Callers

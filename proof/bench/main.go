@@ -14,7 +14,6 @@ import (
 
 	"github.com/tooldedup/dedup/proof/bench/internal/chart"
 	"github.com/tooldedup/dedup/proof/bench/internal/delay"
-	"github.com/tooldedup/dedup/proof/bench/internal/figures"
 	"github.com/tooldedup/dedup/proof/bench/internal/run"
 	"github.com/tooldedup/dedup/proof/bench/internal/scale"
 )
@@ -40,7 +39,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	root.AddCommand(run.Command(), scale.GrowthCommand(), scale.SweepCommand(), scale.RecoverCommand(), chart.Command(), figures.Command(),
+	root.AddCommand(run.Command(), scale.GrowthCommand(), scale.SweepCommand(), scale.RecoverCommand(), chart.Command(),
 		&cobra.Command{ // the hidden process of the delay proxy
 			Use: delay.CommandName, Hidden: true, DisableFlagParsing: true,
 			RunE: func(cmd *cobra.Command, args []string) error {
