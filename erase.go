@@ -40,14 +40,14 @@ import (
 // then counts the rows that were erased before. It does not count a batch whose reply to COMMIT was
 // lost, if the error came before Erase could repeat that batch. A lost batch counts as erased if its
 // last row is gone when Erase repeats it.
-func (d *Deduper) Erase(ctx context.Context, scope, tool string, opts ResetOptions) (result EraseResult, err error) {
+func (d *Deduper) Erase(ctx context.Context, scope, tool string, opts ChangeOptions) (result EraseResult, err error) {
 	if err := d.checkErase(ctx, scope, tool, opts); err != nil {
 		return result, err
 	}
 	result, err = d.erase(ctx, scope, tool, opts.operator())
 	if err == nil || result != (EraseResult{}) {
 		id := table.Identity{Scope: scope, Tool: tool}
-		d.traceReset(ctx, ResetData{CallData: CallData{Func: "Erase"}, Erased: result, Audited: result.Records > result.Unaudited}, id, opts)
+		d.traceChange(ctx, ResetData{CallData: CallData{Func: "Erase"}, Erased: result, Audited: result.Records > result.Unaudited}, id, opts)
 	}
 	if _, unresolved := err.(*UnresolvedError); unresolved || err == nil {
 		return result, err
@@ -59,7 +59,7 @@ func (d *Deduper) Erase(ctx context.Context, scope, tool string, opts ResetOptio
 }
 
 // checkErase checks the input of Erase.
-func (d *Deduper) checkErase(ctx context.Context, scope, tool string, opts ResetOptions) error {
+func (d *Deduper) checkErase(ctx context.Context, scope, tool string, opts ChangeOptions) error {
 	if err := d.usable(ctx); err != nil {
 		return err
 	}

@@ -129,8 +129,8 @@ func TestErrorsNameTheTool(t *testing.T) {
 		"BatchUnreachable":   {batch(t.Context(), away, `SELECT 1 AS a`), `gave up after 1 attempts`},
 		"Lookup":             {second(d.Lookup(t.Context(), "acme", "book", "")), `invalid call: Key is empty`},
 		"LookupUnreachable":  {second(away.Lookup(t.Context(), "acme", "book", "k")), `looking up: `},
-		"ResetWithoutReason": {second(d.Reset(t.Context(), "acme", "book", "k", ResetOptions{})), `invalid call: Reason must say`},
-		"ResetUnreachable":   {second(away.Reset(t.Context(), "acme", "book", "k", ResetOptions{Reason: "why"})), `changing the record: `},
+		"ResetWithoutReason": {second(d.Reset(t.Context(), "acme", "book", "k", ChangeOptions{})), `invalid call: Reason must say`},
+		"ResetUnreachable":   {second(away.Reset(t.Context(), "acme", "book", "k", ChangeOptions{Reason: "why"})), `changing the record: `},
 	} {
 		require.ErrorContains(t, tc.err, `dedup: tool "book": `+tc.says, name)
 	}

@@ -44,7 +44,7 @@ func ExampleDeduper_Reset() {
 	if _, err := pool.Exec(ctx, `DELETE FROM charges`); err != nil {
 		log.Fatal(err)
 	}
-	freed, err := d.Reset(ctx, "acme", "charge", "order-117", dedup.ResetOptions{
+	freed, err := d.Reset(ctx, "acme", "charge", "order-117", dedup.ChangeOptions{
 		Reason: "charge of broken call deleted", Actor: "ada@example.com",
 	})
 	fmt.Println("freed:", freed, err)
@@ -248,7 +248,7 @@ func ExampleNewSlogTracer() {
 			Scope: "acme", Tool: "refund", Key: "order-117", Args: map[string]int{"cents": cents},
 		}, func(ctx context.Context, tx pgx.Tx) (string, error) { return "refunded", nil })
 	}
-	if _, err := d.Reset(ctx, "acme", "refund", "order-117", dedup.ResetOptions{Reason: "refunded by hand"}); err != nil {
+	if _, err := d.Reset(ctx, "acme", "refund", "order-117", dedup.ChangeOptions{Reason: "refunded by hand"}); err != nil {
 		log.Fatal(err)
 	}
 
@@ -277,7 +277,7 @@ func ExampleDeduper_Erase() {
 		log.Fatal(err)
 	}
 
-	erased, err := d.Erase(ctx, "acme", "", dedup.ResetOptions{Reason: "contract ended", Actor: "ada@example.com"})
+	erased, err := d.Erase(ctx, "acme", "", dedup.ChangeOptions{Reason: "contract ended", Actor: "ada@example.com"})
 	fmt.Println("records:", erased.Records, err)
 	fmt.Println("acme:", errors.Is(send("acme"), dedup.ErrExpired))
 	fmt.Println("zeta:", send("zeta"))

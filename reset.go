@@ -11,9 +11,9 @@ import (
 	"github.com/tooldedup/dedup/internal/table"
 )
 
-// ResetOptions identify the operator and the reason of a [Deduper.Reset], [Deduper.Resolve] or
-// [Deduper.Erase].
-type ResetOptions struct {
+// ChangeOptions say who changes records by hand, and why. They are for [Deduper.Reset],
+// [Deduper.Resolve] and [Deduper.Erase].
+type ChangeOptions struct {
 	// Reason is required. It goes to the tracer and to the audit.
 	Reason string
 	// Actor is the operator's name. Default is the database role.
@@ -35,10 +35,10 @@ type ResetOptions struct {
 // Reset does not touch a call in flight: the error is ErrInFlight. It does not free a call with an
 // effect outside the database, because the effect at the provider remains: the error is an
 // ErrInvalid with the Field "Tool". Other errors are ErrInvalid and errors of the database.
-func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts ResetOptions) (freed bool, err error) {
+func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts ChangeOptions) (freed bool, err error) {
 	var audited bool
 	id := table.Identity{Scope: scope, Tool: tool, Key: key}
-	if err := d.checkReset(ctx, id, opts); err != nil {
+	if err := d.checkChange(ctx, id, opts); err != nil {
 		return false, err
 	}
 	freed, audited, err = d.changeRecord(ctx, id, opts, func(conn *pgx.Conn, e *table.Entry, r *table.Record, by table.Operator) (freed, audited bool, err error) {
@@ -47,7 +47,7 @@ func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts Reset
 	if err != nil {
 		return false, annotate(id, err)
 	}
-	d.traceReset(ctx, ResetData{CallData: CallData{Func: "Reset"}, Freed: freed, Audited: audited}, id, opts)
+	d.traceChange(ctx, ResetData{CallData: CallData{Func: "Reset"}, Freed: freed, Audited: audited}, id, opts)
 	return freed, nil
 }
 
@@ -63,9 +63,9 @@ func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts Reset
 // The audit, a call in flight and a call with an effect outside the database are treated as in
 // [Deduper.Reset]. A record that is not broken, or is erased, is left unchanged: the error is an
 // ErrInvalid with the Field "Record".
-func (d *Deduper) Resolve(ctx context.Context, scope, tool, key string, result any, opts ResetOptions) (resolved bool, err error) {
+func (d *Deduper) Resolve(ctx context.Context, scope, tool, key string, result any, opts ChangeOptions) (resolved bool, err error) {
 	id := table.Identity{Scope: scope, Tool: tool, Key: key}
-	if err := d.checkReset(ctx, id, opts); err != nil {
+	if err := d.checkChange(ctx, id, opts); err != nil {
 		return false, err
 	}
 	text, err := encodeResult(result, d.opts.MaxResultBytes)
@@ -84,12 +84,12 @@ func (d *Deduper) Resolve(ctx context.Context, scope, tool, key string, result a
 	if err != nil {
 		return false, annotate(id, err)
 	}
-	d.traceReset(ctx, ResetData{CallData: CallData{Func: "Resolve"}, Resolved: resolved, Audited: audited}, id, opts)
+	d.traceChange(ctx, ResetData{CallData: CallData{Func: "Resolve"}, Resolved: resolved, Audited: audited}, id, opts)
 	return resolved, nil
 }
 
-// checkReset checks the input of Reset and Resolve.
-func (d *Deduper) checkReset(ctx context.Context, id table.Identity, opts ResetOptions) error {
+// checkChange checks the input of Reset and Resolve.
+func (d *Deduper) checkChange(ctx context.Context, id table.Identity, opts ChangeOptions) error {
 	if err := d.usable(ctx); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (d *Deduper) checkReset(ctx context.Context, id table.Identity, opts ResetO
 	return nil
 }
 
-func (o *ResetOptions) check() error {
+func (o *ChangeOptions) check() error {
 	if o.Reason == "" {
 		return missing("Reason", "must say why")
 	}
@@ -111,11 +111,11 @@ func (o *ResetOptions) check() error {
 }
 
 // operator returns the operator and the reason, as the audit stores them.
-func (o *ResetOptions) operator() table.Operator {
+func (o *ChangeOptions) operator() table.Operator {
 	return table.Operator{Actor: table.Storable(o.Actor), Reason: table.Storable(o.Reason)}
 }
 
-func (d *Deduper) traceReset(ctx context.Context, data ResetData, id table.Identity, opts ResetOptions) {
+func (d *Deduper) traceChange(ctx context.Context, data ResetData, id table.Identity, opts ChangeOptions) {
 	trace := d.opts.Tracer
 	if trace == nil {
 		return
@@ -133,7 +133,7 @@ func (d *Deduper) traceReset(ctx context.Context, data ResetData, id table.Ident
 type change func(conn *pgx.Conn, e *table.Entry, r *table.Record, by table.Operator) (changed, audited bool, err error)
 
 // changeRecord changes the record of an identity, if no call is in flight.
-func (d *Deduper) changeRecord(ctx context.Context, id table.Identity, opts ResetOptions, apply change) (changed, audited bool, err error) {
+func (d *Deduper) changeRecord(ctx context.Context, id table.Identity, opts ChangeOptions, apply change) (changed, audited bool, err error) {
 	var seen table.Seen
 	e := d.entryOf(id)
 	err = d.look(ctx, e, &seen, (*table.Table).FindTwin)

@@ -194,7 +194,7 @@ type BatchData struct {
 // For the latter Key and KeyHash are empty, and so is Tool if all tools were erased.
 type ResetData struct {
 	CallData
-	// Reason and Actor are the fields of ResetOptions.
+	// Reason and Actor are the fields of ChangeOptions.
 	Reason, Actor string
 	// Freed is true if [Deduper.Reset] freed a record. Resolved is true if [Deduper.Resolve]
 	// recorded a result. Both are false if there was no record.

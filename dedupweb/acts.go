@@ -60,20 +60,20 @@ func (v *visit) checkAct() (id call, err error) {
 // reset deletes the record that the visitor has read.
 func (c *console) reset(v *visit) error {
 	return c.act(v, func(id call, reason string) error {
-		return v.change(reason, func(opts dedup.ResetOptions) (bool, error) {
+		return v.change(reason, func(opts dedup.ChangeOptions) (bool, error) {
 			return c.d.Reset(v.r.Context(), id.Scope, id.Tool, id.Key, opts)
 		})
 	})
 }
 
 // change changes the record that the visitor has read. The form has its created_at.
-func (v *visit) change(reason string, change func(opts dedup.ResetOptions) (changed bool, err error)) error {
+func (v *visit) change(reason string, change func(opts dedup.ChangeOptions) (changed bool, err error)) error {
 	createdAt, err := time.Parse(time.RFC3339Nano, v.r.FormValue("created_at"))
 	if err != nil || createdAt.IsZero() {
 		return fail(http.StatusBadRequest, "The form does not say which record it is.")
 	}
 	var invalid *dedup.InvalidError
-	done, err := change(dedup.ResetOptions{Reason: reason, Actor: v.Name, CreatedAt: createdAt})
+	done, err := change(dedup.ChangeOptions{Reason: reason, Actor: v.Name, CreatedAt: createdAt})
 	switch {
 	case errors.Is(err, dedup.ErrInFlight):
 		return fail(http.StatusConflict, "The call is in flight, and nothing is changed.")
@@ -97,7 +97,7 @@ func (c *console) resolve(v *visit) error {
 		if err != nil {
 			return err
 		}
-		return v.change(reason, func(opts dedup.ResetOptions) (bool, error) {
+		return v.change(reason, func(opts dedup.ChangeOptions) (bool, error) {
 			return c.d.Resolve(v.r.Context(), id.Scope, id.Tool, id.Key, result, opts)
 		})
 	})

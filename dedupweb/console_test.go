@@ -101,7 +101,7 @@ func TestPages(t *testing.T) {
 		require.Contains(t, b.page(t, "keeper", "audit"), "order-8")
 		require.Contains(t, b.page(t, "keeper", callPage("acme", "refund", "<i>&\"")), "&lt;i&gt;")
 
-		_, err := b.d.Erase(t.Context(), "acme", "refund", dedup.ResetOptions{Reason: "contract ended", Actor: "ada"})
+		_, err := b.d.Erase(t.Context(), "acme", "refund", dedup.ChangeOptions{Reason: "contract ended", Actor: "ada"})
 		require.NoError(t, err)
 		for _, page := range []string{"audit", pages[7]} {
 			text := b.page(t, "keeper", page)

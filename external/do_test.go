@@ -173,7 +173,7 @@ func TestResetIsRefused(t *testing.T) {
 	h := add(f, external.Tool[in, out]{Perform: p.perform})
 	_, err := h.Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
-	freed, err := f.d.Reset(f.ctx, "acme", "charge", "k", dedup.ResetOptions{Reason: "a test"})
+	freed, err := f.d.Reset(f.ctx, "acme", "charge", "k", dedup.ChangeOptions{Reason: "a test"})
 	var invalid *dedup.InvalidError
 	require.ErrorAs(t, err, &invalid)
 	require.Equal(t, "Tool", invalid.Field)
@@ -186,7 +186,7 @@ func TestResetIsRefused(t *testing.T) {
 	_, err = dedup.Do(f.ctx, f.d, dedup.Call{Scope: "acme", Tool: "note", Key: "k"}, func(context.Context, pgx.Tx) (string, error) { return "", nil })
 	require.NoError(t, err)
 	f.exec(`DROP TABLE tool_effect`)
-	freed, err = f.d.Reset(f.ctx, "acme", "note", "k", dedup.ResetOptions{Reason: "a test"})
+	freed, err = f.d.Reset(f.ctx, "acme", "note", "k", dedup.ChangeOptions{Reason: "a test"})
 	require.NoError(t, err)
 	require.True(t, freed)
 }

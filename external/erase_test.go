@@ -44,7 +44,7 @@ func TestErase(t *testing.T) {
 		return err
 	}
 	erase := func(tool string) (dedup.EraseResult, error) {
-		return f.d.Erase(f.ctx, "acme", tool, dedup.ResetOptions{Reason: "the tenant leaves", Actor: "ada"})
+		return f.d.Erase(f.ctx, "acme", tool, dedup.ChangeOptions{Reason: "the tenant leaves", Actor: "ada"})
 	}
 	require.NoError(t, do("done", canary))
 	require.ErrorIs(t, do("refused", "refused"), dedup.ErrRefused)
@@ -107,7 +107,7 @@ func TestEraseBesideAZombie(t *testing.T) {
 	f := newFixture(t)
 	answer := func(int) (out, error) { return out{"ch_1"}, nil }
 	zombie(f, "k", external.Tool[in, out]{KeyKept: 24 * time.Hour}, answer, func(*external.Handle[in, out]) {
-		got, err := f.d.Erase(f.ctx, "acme", "charge", dedup.ResetOptions{Reason: "the tenant leaves"})
+		got, err := f.d.Erase(f.ctx, "acme", "charge", dedup.ChangeOptions{Reason: "the tenant leaves"})
 		require.NoError(t, err)
 		require.Equal(t, dedup.EraseResult{Records: 1, Effects: 1}, got)
 	})

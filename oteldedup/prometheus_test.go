@@ -143,7 +143,7 @@ func exportedRun(t *testing.T) (registry *prometheus.Registry, traceID string) {
 		VALUES ('acme', 'charge', 'parked', 'parked', 1, 0, false, '', now(), now())`)
 	require.NoError(t, err)
 
-	_, err = d.Reset(ctx, "acme", "add_note", "replayed", dedup.ResetOptions{Reason: "a test"})
+	_, err = d.Reset(ctx, "acme", "add_note", "replayed", dedup.ChangeOptions{Reason: "a test"})
 	require.NoError(t, err)
 	_, err = d.Sweep(ctx, nil)
 	require.NoError(t, err)

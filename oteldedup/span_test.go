@@ -68,7 +68,7 @@ func TestCalls(t *testing.T) {
 
 	// Only the first Reset frees a record, and only that is counted.
 	for range 2 {
-		_, err := o.d.Reset(ctx, "acme", "add_note", "k", dedup.ResetOptions{Reason: "a test"})
+		_, err := o.d.Reset(ctx, "acme", "add_note", "k", dedup.ChangeOptions{Reason: "a test"})
 		require.NoError(t, err)
 	}
 	require.Equal(t, map[string]float64{tool: 1}, o.points(t, "dedup.resets"))
@@ -155,7 +155,7 @@ func TestNothingInTheClear(t *testing.T) {
 	} {
 		_, _ = dedup.Do(t.Context(), o.d, call, effect)
 	}
-	_, err := o.d.Reset(t.Context(), call.Scope, call.Tool, call.Key, dedup.ResetOptions{Reason: "a secret reason"})
+	_, err := o.d.Reset(t.Context(), call.Scope, call.Tool, call.Key, dedup.ChangeOptions{Reason: "a secret reason"})
 	require.NoError(t, err)
 	calls := o.spans.Ended()
 	require.NotEmpty(t, calls)

@@ -412,7 +412,7 @@ func TestSharedIDOfAFreedCall(t *testing.T) {
 	}
 	first := give(0)
 	give(1)
-	freed, err := d.Reset(t.Context(), "acme", "add_bag", first.Key, dedup.ResetOptions{Reason: "A was wrong"})
+	freed, err := d.Reset(t.Context(), "acme", "add_bag", first.Key, dedup.ChangeOptions{Reason: "A was wrong"})
 	require.NoError(t, err)
 	require.True(t, freed)
 	require.True(t, give(1).Replayed)

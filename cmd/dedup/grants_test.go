@@ -57,9 +57,9 @@ func TestGrants(t *testing.T) {
 		}
 		_, err := dedup.Do(ctx, d, call("broken"), commits)
 		require.ErrorIs(t, err, dedup.ErrBroken)
-		_, err = d.Resolve(ctx, "acme", tool, "broken", "done", dedup.ResetOptions{Reason: "why"})
+		_, err = d.Resolve(ctx, "acme", tool, "broken", "done", dedup.ChangeOptions{Reason: "why"})
 		must(err)
-		_, err = d.Reset(ctx, "acme", tool, "do", dedup.ResetOptions{Reason: "why"})
+		_, err = d.Reset(ctx, "acme", tool, "do", dedup.ChangeOptions{Reason: "why"})
 		must(err)
 		_, err = d.Lookup(ctx, "acme", tool, "tx")
 		must(err)

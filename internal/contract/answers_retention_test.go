@@ -71,7 +71,7 @@ func startReset(f *fixture, t *testing.T, by *dedup.Deduper) <-chan resetting {
 	ctx := t.Context()
 	out := make(chan resetting, 1)
 	go func() {
-		freed, err := by.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "wrong answer"})
+		freed, err := by.Reset(ctx, "acme", "create_ticket", "k", dedup.ChangeOptions{Reason: "wrong answer"})
 		out <- resetting{freed, err}
 	}()
 	return out
@@ -95,7 +95,7 @@ func TestReset(t *testing.T) {
 			late := startReset(f, t, f.d)
 			require.NoError(t, held.Wait(ctx))
 
-			freed, err := direct.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "wrong answer"})
+			freed, err := direct.Reset(ctx, "acme", "create_ticket", "k", dedup.ChangeOptions{Reason: "wrong answer"})
 			require.NoError(t, err)
 			require.True(t, freed)
 			_, err = dedup.Do(ctx, direct, call("k"), e.run)
@@ -119,7 +119,7 @@ func TestReset(t *testing.T) {
 		bothOrders(t, func(t *testing.T, p profile) {
 			ctx, f, proxy := proxied(t, p, nil)
 			proxy.Arm(faultproxy.Fault{Kind: faultproxy.Dropped, Where: faultproxy.AtSQL("DELETE FROM")})
-			freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "wrong answer"})
+			freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ChangeOptions{Reason: "wrong answer"})
 			require.NoError(t, err)
 			require.False(t, freed)
 		})

@@ -37,14 +37,14 @@ func TestResetIsAudited(t *testing.T) {
 			t.Run(mode.String(), func(t *testing.T) {
 				t.Parallel()
 				ctx, f := p.setup(t, nil, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
-				freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "nothing there"})
+				freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ChangeOptions{Reason: "nothing there"})
 				require.NoError(t, err)
 				require.False(t, freed)
 				require.Empty(t, f.audit(t), "nothing was done")
 
 				first, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
 				require.NoError(t, err)
-				freed, err = f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{
+				freed, err = f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ChangeOptions{
 					Reason: "wrong\x00 answer", Actor: "ada\xff", CreatedAt: first.CreatedAt,
 				})
 				require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestResetIsAudited(t *testing.T) {
 
 				_, err = dedup.Do(ctx, f.d, call("k"), effect("k"))
 				require.NoError(t, err)
-				_, err = f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "again"})
+				_, err = f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ChangeOptions{Reason: "again"})
 				require.NoError(t, err)
 				require.Equal(t, role, f.audit(t)[1].Actor, "the role, where nobody is named")
 			})
@@ -75,7 +75,7 @@ func TestResetOfAnotherRecord(t *testing.T) {
 		ctx, f := p.setup(t, nil)
 		first, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
 		require.NoError(t, err)
-		looked := dedup.ResetOptions{Reason: "wrong answer", CreatedAt: first.CreatedAt.Add(-time.Microsecond)}
+		looked := dedup.ChangeOptions{Reason: "wrong answer", CreatedAt: first.CreatedAt.Add(-time.Microsecond)}
 		freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", looked)
 		var invalid *dedup.InvalidError
 		require.ErrorAs(t, err, &invalid)
@@ -99,7 +99,7 @@ func TestResetWithoutAudit(t *testing.T) {
 	f.exec(t, `DROP TABLE tool_dedup_audit`)
 	_, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
 	require.NoError(t, err)
-	freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "wrong answer", Actor: "ada"})
+	freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ChangeOptions{Reason: "wrong answer", Actor: "ada"})
 	require.NoError(t, err)
 	require.True(t, freed)
 	require.Zero(t, f.records(t))
@@ -116,7 +116,7 @@ func TestResetWithoutAudit(t *testing.T) {
 
 	// And without any table the error is about the records.
 	f.exec(t, `DROP TABLE tool_dedup`)
-	_, err = f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "wrong answer"})
+	_, err = f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ChangeOptions{Reason: "wrong answer"})
 	require.ErrorIs(t, err, dedup.ErrSchema)
 }
 
@@ -130,7 +130,7 @@ func TestResetThatTheServerCannotAudit(t *testing.T) {
 	f.exec(t, `CREATE TRIGGER refuse BEFORE INSERT ON tool_dedup_audit FOR EACH ROW EXECUTE FUNCTION refuse()`)
 	_, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
 	require.NoError(t, err)
-	freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "wrong answer"})
+	freed, err := f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ChangeOptions{Reason: "wrong answer"})
 	require.NoError(t, err)
 	require.True(t, freed)
 	require.Empty(t, f.audit(t))
@@ -155,7 +155,7 @@ func TestResetThatMayNotBeAudited(t *testing.T) {
 	_, err := dedup.Do(ctx, d, call("k"), func(context.Context, pgx.Tx) (ticket, error) { return ticket{}, nil })
 	require.NoError(t, err)
 
-	freed, err := d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "wrong answer"})
+	freed, err := d.Reset(ctx, "acme", "create_ticket", "k", dedup.ChangeOptions{Reason: "wrong answer"})
 	requireState(t, err, "42501")
 	require.ErrorContains(t, err, "the role needs INSERT on tool_dedup_audit")
 	require.False(t, freed)
@@ -171,7 +171,7 @@ func TestResetThatMayNotBeAudited(t *testing.T) {
 	require.Equal(t, 2, f.records(t), "the record counts without it")
 
 	f.exec(t, `GRANT INSERT ON tool_dedup_audit TO `+role)
-	freed, err = d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "wrong answer"})
+	freed, err = d.Reset(ctx, "acme", "create_ticket", "k", dedup.ChangeOptions{Reason: "wrong answer"})
 	require.NoError(t, err)
 	require.True(t, freed)
 	_, err = dedup.Do(ctx, d, call("broken too"), commits)
@@ -271,7 +271,7 @@ func TestAuditOfRowsMovedWithoutSequences(t *testing.T) {
 	for range 2 {
 		_, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
 		require.NoError(t, err)
-		_, err = f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "wrong answer"})
+		_, err = f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ChangeOptions{Reason: "wrong answer"})
 		require.NoError(t, err)
 		f.exec(t, `SELECT setval(oid::regclass, 1, false) FROM pg_class WHERE relkind = 'S' AND relname <> 'tool_dedup_version_id_seq'`)
 	}
@@ -289,7 +289,7 @@ func TestResolve(t *testing.T) {
 			require.ErrorAs(t, err, &invalid)
 			return invalid.Field
 		}
-		why := dedup.ResetOptions{Reason: "completed by hand", Actor: "ada"}
+		why := dedup.ChangeOptions{Reason: "completed by hand", Actor: "ada"}
 		resolved, err := f.d.Resolve(ctx, "acme", "create_ticket", "k", ticket{}, why)
 		require.NoError(t, err)
 		require.False(t, resolved, "there is none")
@@ -311,7 +311,7 @@ func TestResolve(t *testing.T) {
 		seen, err := f.d.Lookup(ctx, "acme", "create_ticket", "k")
 		require.NoError(t, err)
 		require.Equal(t, dedup.StateBroken, seen.State)
-		_, err = f.d.Resolve(ctx, "acme", "create_ticket", "k", ticket{}, dedup.ResetOptions{})
+		_, err = f.d.Resolve(ctx, "acme", "create_ticket", "k", ticket{}, dedup.ChangeOptions{})
 		require.Equal(t, "Reason", field(err))
 		_, err = f.d.Resolve(ctx, "acme", "create_ticket", "k", make(chan int), why)
 		require.ErrorIs(t, err, dedup.ErrInvalid)

@@ -165,7 +165,7 @@ func (l *eraseLoad) erase(ctx context.Context, d *dedup.Deduper, name string) er
 	if name == "the end" {
 		tool = ""
 	}
-	_, err := d.Erase(ctx, "gone", tool, dedup.ResetOptions{Reason: name})
+	_, err := d.Erase(ctx, "gone", tool, dedup.ChangeOptions{Reason: name})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended[name] = time.Now()
@@ -175,7 +175,7 @@ func (l *eraseLoad) erase(ctx context.Context, d *dedup.Deduper, name string) er
 // reset frees an identity. Its reason has a canary too.
 func (l *eraseLoad) reset(ctx context.Context, d *dedup.Deduper) error {
 	c := dedup.Call{Scope: []string{"gone", "stays"}[rand.N(2)], Tool: "kept", Key: fmt.Sprint(rand.N(eraseKeys))}
-	freed, err := d.Reset(ctx, c.Scope, c.Tool, c.Key, dedup.ResetOptions{Reason: canary + c.Scope})
+	freed, err := d.Reset(ctx, c.Scope, c.Tool, c.Key, dedup.ChangeOptions{Reason: canary + c.Scope})
 	if errors.Is(err, dedup.ErrInFlight) {
 		return nil
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 // leaves are the options of an Erase.
-func leaves(actor string) dedup.ResetOptions {
-	return dedup.ResetOptions{Reason: "the tenant leaves", Actor: actor}
+func leaves(actor string) dedup.ChangeOptions {
+	return dedup.ChangeOptions{Reason: "the tenant leaves", Actor: actor}
 }
 
 // canary is a text that must not be found once it is erased.
@@ -57,7 +57,7 @@ func TestErase(t *testing.T) {
 			return "", errors.Join(err, errors.New(canary))
 		}), dedup.ErrBroken)
 		require.NoError(t, do("acme", "note", "freed", says(canary, nil)))
-		_, err := f.d.Reset(ctx, "acme", "note", "freed", dedup.ResetOptions{Reason: canary})
+		_, err := f.d.Reset(ctx, "acme", "note", "freed", dedup.ChangeOptions{Reason: canary})
 		require.NoError(t, err)
 		require.NoError(t, do("acme", "note", "expired", says(canary, nil)))
 		f.age(t, "expired", "25 hours")
@@ -92,7 +92,7 @@ func TestErase(t *testing.T) {
 			require.Equal(t, dedup.StateExpired, status.State)
 		}
 		require.ErrorIs(t, do("acme", "note", "broken", says("again", nil)), dedup.ErrBroken)
-		_, err = f.d.Resolve(ctx, "acme", "note", "broken", "by hand", dedup.ResetOptions{Reason: "too late"})
+		_, err = f.d.Resolve(ctx, "acme", "note", "broken", "by hand", dedup.ChangeOptions{Reason: "too late"})
 		requireInvalid(t, err, "Record")
 		require.NoError(t, do("acme", "other", "done", says("again", nil)))
 		require.NoError(t, do("zeta", "note", "done", says("again", nil)))
@@ -269,7 +269,7 @@ func TestEraseOfReasons(t *testing.T) {
 	ctx, f := plain.setup(t, nil)
 	_, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
 	require.NoError(t, err)
-	_, err = f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: canary})
+	_, err = f.d.Reset(ctx, "acme", "create_ticket", "k", dedup.ChangeOptions{Reason: canary})
 	require.NoError(t, err)
 	got, err := f.d.Erase(ctx, "acme", "", leaves("ada"))
 	require.NoError(t, err)
@@ -291,7 +291,7 @@ func TestEraseWithoutAudit(t *testing.T) {
 		return scalar[int](t, f.bundle, `SELECT count(*) FROM tool_dedup WHERE result IS NOT NULL`)
 	}
 	record("freed")
-	_, err := f.d.Reset(ctx, "acme", "create_ticket", "freed", dedup.ResetOptions{Reason: canary})
+	_, err := f.d.Reset(ctx, "acme", "create_ticket", "freed", dedup.ChangeOptions{Reason: canary})
 	require.NoError(t, err)
 	record("k")
 	role := f.role(t)
@@ -336,12 +336,12 @@ func TestEraseRefused(t *testing.T) {
 	require.NoError(t, err)
 	for _, c := range []struct {
 		scope, tool, field string
-		opts               dedup.ResetOptions
+		opts               dedup.ChangeOptions
 	}{
 		{"", "", "Scope", leaves("ada")},
 		{"acme", "a\nb", "Tool", leaves("ada")},
-		{"acme", "", "Reason", dedup.ResetOptions{Actor: "ada"}},
-		{"acme", "", "CreatedAt", dedup.ResetOptions{Reason: "r", CreatedAt: time.Now()}},
+		{"acme", "", "Reason", dedup.ChangeOptions{Actor: "ada"}},
+		{"acme", "", "CreatedAt", dedup.ChangeOptions{Reason: "r", CreatedAt: time.Now()}},
 	} {
 		_, err := f.d.Erase(ctx, c.scope, c.tool, c.opts)
 		requireInvalid(t, err, c.field)

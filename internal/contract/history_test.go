@@ -401,7 +401,7 @@ func (h *history) reset() {
 		}
 	}
 	h.say("Reset %s", key)
-	freed, err := h.by().Reset(h.ctx, "acme", "create_ticket", key, dedup.ResetOptions{Reason: "drawn"})
+	freed, err := h.by().Reset(h.ctx, "acme", "create_ticket", key, dedup.ChangeOptions{Reason: "drawn"})
 	if key == h.held {
 		require.ErrorIs(h.t, err, dedup.ErrInFlight)
 		return

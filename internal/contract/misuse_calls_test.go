@@ -42,7 +42,7 @@ var doors = map[string]door{
 		return err
 	},
 	"Reset": func(_ *badWorld, ctx context.Context, d *dedup.Deduper, c dedup.Call) error {
-		_, err := d.Reset(ctx, c.Scope, c.Tool, c.Key, dedup.ResetOptions{Reason: "test"})
+		_, err := d.Reset(ctx, c.Scope, c.Tool, c.Key, dedup.ChangeOptions{Reason: "test"})
 		return err
 	},
 }
@@ -91,7 +91,7 @@ func badCalls() (rows []badRow) {
 			})
 		}},
 		badRow{name: "ResetWithoutReason", want: invalidCall("Reason"), run: func(w *badWorld) error {
-			_, err := w.d.Reset(w.ctx, "acme", "create_ticket", "k", dedup.ResetOptions{})
+			_, err := w.d.Reset(w.ctx, "acme", "create_ticket", "k", dedup.ChangeOptions{})
 			return err
 		}},
 		badRow{name: "ArgsMarshalError", want: invalidCall("Args", errOwn), run: marshals(failing{errOwn})},

@@ -307,7 +307,7 @@ func badEndings() (rows []badRow) {
 		}},
 		badRow{name: "BrokenThenReset", want: brokenEffect, effects: 1, run: func(w *badWorld) error {
 			err := w.do(conn("COMMIT", nil))
-			freed, reset := w.d.Reset(w.ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "repaired"})
+			freed, reset := w.d.Reset(w.ctx, "acme", "create_ticket", "k", dedup.ChangeOptions{Reason: "repaired"})
 			require.NoError(w.t, reset)
 			require.True(w.t, freed)
 			return err

@@ -271,7 +271,7 @@ func TestNotKeptIsResolvedWithoutResult(t *testing.T) {
 				return ticket{}, err
 			})
 			require.ErrorIs(t, err, dedup.ErrBroken)
-			resolved, err := row.by.Resolve(ctx, row.call.Scope, row.call.Tool, row.call.Key, ticket{ID: 9}, dedup.ResetOptions{Reason: "completed by hand"})
+			resolved, err := row.by.Resolve(ctx, row.call.Scope, row.call.Tool, row.call.Key, ticket{ID: 9}, dedup.ChangeOptions{Reason: "completed by hand"})
 			require.NoError(t, err)
 			require.True(t, resolved)
 			require.Equal(t, row.kept, scalar[bool](t, f.bundle, `SELECT result IS NOT NULL FROM tool_dedup WHERE key = $1`, row.call.Key))

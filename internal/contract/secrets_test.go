@@ -138,7 +138,7 @@ var secretScenes = map[string]func(ctx context.Context, s secretScene){
 		c := s.call(nil)
 		_, err := s.d.Lookup(ctx, c.Scope, c.Tool, c.Key)
 		require.NoError(s.t, err)
-		_, err = s.d.Reset(ctx, c.Scope, c.Tool, c.Key, dedup.ResetOptions{Reason: "wrong answer"})
+		_, err = s.d.Reset(ctx, c.Scope, c.Tool, c.Key, dedup.ChangeOptions{Reason: "wrong answer"})
 		require.NoError(s.t, err)
 	},
 }

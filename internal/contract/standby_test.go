@@ -116,7 +116,7 @@ func refusesAll(t *testing.T, standby *pgxpool.Pool) {
 				"DoBatchLooking": func() error { return batch(looking, call("third")) },
 				"Lookup":         func() error { _, err := d.Lookup(ctx, "acme", "create_ticket", key); return err },
 				"Reset": func() error {
-					_, err := d.Reset(ctx, "acme", "create_ticket", "k", dedup.ResetOptions{Reason: "wrong"})
+					_, err := d.Reset(ctx, "acme", "create_ticket", "k", dedup.ChangeOptions{Reason: "wrong"})
 					return err
 				},
 				"ExternalDo":     func() error { _, err := handle.Do(ctx, dedup.Call{Scope: "acme", Key: key}, ticket{}); return err },
@@ -211,7 +211,7 @@ func TestStandbyAway(t *testing.T) {
 	defer cancel()
 	_, err = handle.Do(limited, dedup.Call{Scope: "acme", Key: "k"}, ticket{})
 	require.Error(t, err)
-	_, err = d.Reset(ctx, "acme", "create_ticket", "old", dedup.ResetOptions{Reason: "wrong"})
+	_, err = d.Reset(ctx, "acme", "create_ticket", "old", dedup.ChangeOptions{Reason: "wrong"})
 	require.Error(t, err)
 
 	var shown, claims int

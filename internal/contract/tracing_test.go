@@ -66,7 +66,7 @@ func scenario(t *testing.T, ctx context.Context, f *fixture) {
 	_, err = dedup.Do(ctx, f.d, secretCall("k"), result)
 	require.ErrorIs(t, err, dedup.ErrExpired)
 
-	freed, err := f.d.Reset(ctx, "acme", "pay", "k"+secret, dedup.ResetOptions{Reason: "asked by the customer"})
+	freed, err := f.d.Reset(ctx, "acme", "pay", "k"+secret, dedup.ChangeOptions{Reason: "asked by the customer"})
 	require.NoError(t, err)
 	require.True(t, freed)
 	_, err = f.d.Sweep(ctx, nil)

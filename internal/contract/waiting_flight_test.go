@@ -177,7 +177,7 @@ func TestFlightAnswersAreNotOlder(t *testing.T) {
 					if expires {
 						f.age(t, "k", "25 hours")
 					} else {
-						freed, err := direct.Reset(ctx, of.Scope, of.Tool, of.Key, dedup.ResetOptions{Reason: "wrong answer"})
+						freed, err := direct.Reset(ctx, of.Scope, of.Tool, of.Key, dedup.ChangeOptions{Reason: "wrong answer"})
 						require.NoError(t, err)
 						require.True(t, freed)
 						effects = 2

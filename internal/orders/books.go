@@ -107,7 +107,7 @@ func open(err error) bool {
 }
 
 func (b *books) reset(ctx context.Context, c *Caller) {
-	freed, err := c.D.Reset(ctx, scope, tool, b.key, dedup.ResetOptions{Reason: "to see what comes of it"})
+	freed, err := c.D.Reset(ctx, scope, tool, b.key, dedup.ChangeOptions{Reason: "to see what comes of it"})
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.freed, b.beside = freed, err

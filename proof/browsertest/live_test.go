@@ -40,7 +40,7 @@ func testLive(t *testing.T, b *browser) {
 	// The focus is in the list, and then in the tabs.
 	focus := func(on string) { eval[any](t, v, fmt.Sprintf(`document.querySelector(%q).focus()`, on)) }
 	focus("#live a")
-	_, err := c.d.Reset(t.Context(), broken.Scope, broken.Tool, broken.Key, dedup.ResetOptions{Actor: "ada", Reason: "repaired"})
+	_, err := c.d.Reset(t.Context(), broken.Scope, broken.Tool, broken.Key, dedup.ChangeOptions{Actor: "ada", Reason: "repaired"})
 	require.NoError(t, err)
 	tick()
 	require.Contains(t, v.text(t), broken.Key)

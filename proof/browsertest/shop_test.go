@@ -43,7 +43,7 @@ func newShop(t *testing.T) *console {
 	}
 	c.do(t, refused, dedup.Final(errors.New("the customer's account is closed")))
 	c.do(t, freed, "sent")
-	_, err := c.d.Reset(t.Context(), freed.Scope, freed.Tool, freed.Key, dedup.ResetOptions{Actor: "ada", Reason: "The mail server took it and lost it; sent again by hand, #2207"})
+	_, err := c.d.Reset(t.Context(), freed.Scope, freed.Tool, freed.Key, dedup.ChangeOptions{Actor: "ada", Reason: "The mail server took it and lost it; sent again by hand, #2207"})
 	require.NoError(t, err)
 	c.breaks(t, broken)
 	c.park(t, parked)

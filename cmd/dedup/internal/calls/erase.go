@@ -70,7 +70,7 @@ func (e *erasing) run(cmd *cobra.Command, db *inspect.Database, _ []string) erro
 		return fmt.Errorf("nothing was erased: there are %d records, %d effects outside the database, of which %d must be resolved first, and %d reasons in the audit; erase with --yes",
 			n.Records, n.Effects, n.Unresolved, n.Reasons)
 	}
-	done, err := db.D.Erase(cmd.Context(), e.Scope, e.Tool, dedup.ResetOptions{Reason: e.reason, Actor: e.actor})
+	done, err := db.D.Erase(cmd.Context(), e.Scope, e.Tool, dedup.ChangeOptions{Reason: e.reason, Actor: e.actor})
 	switch {
 	case errors.Is(err, dedup.ErrInvalid):
 		return exit.Usage("%w", err)

@@ -146,7 +146,7 @@ func TestListSince(t *testing.T) {
 
 	// Erased records expired when they were erased, which is not a retention of the tool.
 	b.exec(t, `UPDATE tool_dedup SET fingerprint = sha256(''), created_at = created_at - interval '1 minute' WHERE tool = 'mixed'`)
-	_, err := b.d.Erase(t.Context(), "acme", "mixed", dedup.ResetOptions{Reason: "contract ended"})
+	_, err := b.d.Erase(t.Context(), "acme", "mixed", dedup.ChangeOptions{Reason: "contract ended"})
 	require.NoError(t, err)
 	got = b.dedup(t, "list", "--scope", "acme", "--tool", "mixed", "--since", "5h30m")
 	require.Equal(t, 5, strings.Count(got.out, "expired"), got.out)

@@ -87,7 +87,7 @@ func (f *freeing) free(ctx context.Context, db *inspect.Database, c *inspect.Cal
 	}
 	ctx, cancel := context.WithTimeout(ctx, db.Timeout)
 	defer cancel()
-	gone, err := db.D.Reset(ctx, c.Scope, c.Tool, c.Key, dedup.ResetOptions{Reason: f.reason, Actor: f.actor, CreatedAt: c.CreatedAt})
+	gone, err := db.D.Reset(ctx, c.Scope, c.Tool, c.Key, dedup.ChangeOptions{Reason: f.reason, Actor: f.actor, CreatedAt: c.CreatedAt})
 	switch {
 	case errors.Is(err, dedup.ErrInFlight):
 		return fmt.Errorf("%s is in flight again; wait until it ends", name)

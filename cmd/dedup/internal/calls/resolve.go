@@ -165,7 +165,7 @@ func (r *resolution) mend(cmd *cobra.Command, db *inspect.Database) error {
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), db.Timeout)
 	defer cancel()
-	done, err := db.D.Resolve(ctx, r.scope, r.tool, r.key, json.RawMessage(r.happened), dedup.ResetOptions{Reason: r.reason, Actor: r.actor, CreatedAt: r.createdAt})
+	done, err := db.D.Resolve(ctx, r.scope, r.tool, r.key, json.RawMessage(r.happened), dedup.ChangeOptions{Reason: r.reason, Actor: r.actor, CreatedAt: r.createdAt})
 	switch {
 	case err != nil:
 		return err

@@ -97,7 +97,7 @@ func (r *round) resetOne(ctx context.Context, by *dedup.Deduper, key string) err
 	// It outlives the round: the books must know of every Reset that deleted a record.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lab.Patience)
 	defer cancel()
-	freed, err := by.Reset(ctx, "chaos", "effect", key, dedup.ResetOptions{Reason: "chaos"})
+	freed, err := by.Reset(ctx, "chaos", "effect", key, dedup.ChangeOptions{Reason: "chaos"})
 	if freed {
 		done := r.now(ctx, r.db)
 		r.note(func() { r.resets[key] = append(r.resets[key], done) })
