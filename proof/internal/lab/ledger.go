@@ -61,7 +61,7 @@ func (l *Ledger) Settle(ctx context.Context, pool *pgxpool.Pool, tables ...strin
 		var count, first, last int64
 		_, err = pgx.ForEachRow(rows, []any{&key, &count, &first, &last}, func() error {
 			seen++
-			l.tally.Duplicates += int(count - 1)
+			l.tally.Doubled += int(count - 1)
 			if answer, ok := l.answers[key]; ok && (answer < first || answer > last || count == 1 && answer != first) {
 				l.tally.Differing++
 			}

@@ -23,10 +23,10 @@ type Score struct {
 	ControlCalls  int   `json:"control_calls"`
 	ControlFaults int   `json:"control_faults"`
 	Control       Tally `json:"-"`
-	// ControlDuplicates and the others are Control, flat.
-	ControlDuplicates int `json:"control_duplicates"`
-	ControlLost       int `json:"control_lost"`
-	ControlDiffering  int `json:"control_differing"`
+	// ControlDoubled and the others are Control, flat.
+	ControlDoubled   int `json:"control_doubled"`
+	ControlLost      int `json:"control_lost"`
+	ControlDiffering int `json:"control_differing"`
 	// Details are the campaign's own figures.
 	Details map[string]any `json:"details,omitempty"`
 	Seconds float64        `json:"seconds"`
@@ -37,8 +37,8 @@ type Score struct {
 type Tally struct {
 	// Identities counts the wanted effects.
 	Identities int `json:"identities"`
-	// Duplicates counts the effects beyond the first of an identity.
-	Duplicates int `json:"duplicates"`
+	// Doubled counts the effects beyond the first of an identity.
+	Doubled int `json:"doubled"`
 	// Lost counts the answered identities without an effect.
 	Lost int `json:"lost"`
 	// Differing counts the answers that differ from the one effect.
@@ -50,17 +50,17 @@ type Tally struct {
 // Add adds the counts of o.
 func (t *Tally) Add(o Tally) {
 	t.Identities += o.Identities
-	t.Duplicates += o.Duplicates
+	t.Doubled += o.Doubled
 	t.Lost += o.Lost
 	t.Differing += o.Differing
 	t.Unanswered += o.Unanswered
 }
 
 // Wrong reports whether there is a defect.
-func (t Tally) Wrong() bool { return t.Duplicates+t.Lost+t.Differing+t.Unanswered > 0 }
+func (t Tally) Wrong() bool { return t.Doubled+t.Lost+t.Differing+t.Unanswered > 0 }
 
 func (t Tally) String() string {
-	return fmt.Sprintf("%d duplicates, %d lost, %d differing, %d unanswered", t.Duplicates, t.Lost, t.Differing, t.Unanswered)
+	return fmt.Sprintf("%d doubled, %d lost, %d differing, %d unanswered", t.Doubled, t.Lost, t.Differing, t.Unanswered)
 }
 
 // Arm is the work of one arm of a campaign and its result.
@@ -120,7 +120,7 @@ func (s *Score) Arms(run func(dedup bool) (Arm, error)) error {
 // never a zero.
 func (s *Score) Close(started time.Time, err error) error {
 	s.Seconds = time.Since(started).Seconds()
-	s.ControlDuplicates, s.ControlLost, s.ControlDiffering = s.Control.Duplicates, s.Control.Lost, s.Control.Differing
+	s.ControlDoubled, s.ControlLost, s.ControlDiffering = s.Control.Doubled, s.Control.Lost, s.Control.Differing
 	var problems []error
 	if err != nil {
 		problems = append(problems, err)
@@ -134,7 +134,7 @@ func (s *Score) Close(started time.Time, err error) error {
 		report("nothing was called")
 	case s.Faults == 0:
 		report("no fault was applied, so nothing was tested")
-	case s.ControlDuplicates+s.ControlLost+s.ControlDiffering == 0: // a control without answers shows nothing
+	case s.ControlDoubled+s.ControlLost+s.ControlDiffering == 0: // a control without answers shows nothing
 		report("the control arm did not go wrong, so the campaign would not notice if dedup did")
 	}
 	s.Verdict = "held"

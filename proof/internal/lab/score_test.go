@@ -10,7 +10,7 @@ import (
 
 func TestCloseOfWhatDidNotEnd(t *testing.T) {
 	t.Parallel()
-	s := Score{Calls: 3, Faults: 1, Tally: Tally{Identities: 2}, Control: Tally{Duplicates: 5}}
+	s := Score{Calls: 3, Faults: 1, Tally: Tally{Identities: 2}, Control: Tally{Doubled: 5}}
 	require.ErrorIs(t, s.Close(time.Now(), context.Canceled), context.Canceled)
 	require.Equal(t, "FAILED", s.Verdict)
 }
@@ -18,14 +18,14 @@ func TestCloseOfWhatDidNotEnd(t *testing.T) {
 func TestClose(t *testing.T) {
 	t.Parallel()
 	good := func() Score {
-		return Score{Calls: 3, Faults: 1, Tally: Tally{Identities: 2}, Control: Tally{Duplicates: 5}}
+		return Score{Calls: 3, Faults: 1, Tally: Tally{Identities: 2}, Control: Tally{Doubled: 5}}
 	}
 	for name, tt := range map[string]struct {
 		spoil func(*Score)
 		says  string
 	}{
 		"Held":        {func(*Score) {}, ""},
-		"Duplicate":   {func(s *Score) { s.Duplicates = 1 }, "1 duplicates"},
+		"Doubled":     {func(s *Score) { s.Doubled = 1 }, "1 doubled"},
 		"Lost":        {func(s *Score) { s.Lost = 1 }, "1 lost"},
 		"Differing":   {func(s *Score) { s.Differing = 1 }, "1 differing"},
 		"Unanswered":  {func(s *Score) { s.Unanswered = 1 }, "1 unanswered"},
@@ -43,7 +43,7 @@ func TestClose(t *testing.T) {
 			if tt.says == "" {
 				require.NoError(t, err)
 				require.Equal(t, "held", s.Verdict)
-				require.Equal(t, 5, s.ControlDuplicates)
+				require.Equal(t, 5, s.ControlDoubled)
 				return
 			}
 			require.ErrorContains(t, err, tt.says)

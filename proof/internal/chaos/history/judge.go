@@ -23,7 +23,7 @@ type verdict struct {
 }
 
 // The signs of bugs.
-func doubled(v verdict) int    { return v.Duplicates }
+func doubled(v verdict) int    { return v.Doubled }
 func lost(v verdict) int       { return v.Lost }
 func impossible(v verdict) int { return v.impossible }
 
@@ -76,17 +76,17 @@ func (b *books) effects(v *verdict) map[int64]run {
 		}
 		committed[r.Run] = r
 		if r.Created == nil || owned[record{r.Key, *r.Created}] {
-			v.say(&v.Duplicates, "doubled: run %d of %s was committed without a record of its own", r.Run, r.Key)
+			v.say(&v.Doubled, "doubled: run %d of %s was committed without a record of its own", r.Run, r.Key)
 			continue
 		}
 		v.Identities++
 		owned[record{r.Key, *r.Created}] = true
 		if earlier, again := byCall[r.Call]; again && !earlier.Reset {
-			v.say(&v.Duplicates, "doubled: run %d of %s is not the first that one call has committed, by %v", r.Run, r.Key, b.calls[r.Call])
+			v.say(&v.Doubled, "doubled: run %d of %s is not the first that one call has committed, by %v", r.Run, r.Key, b.calls[r.Call])
 		}
 		byCall[r.Call] = r
 		if r.Gone != nil && !r.Reset && r.Gone.Before(*r.Forgotten) {
-			v.say(&v.Duplicates, "doubled: the record of run %d of %s was deleted at %s, before it may be forgotten at %s", r.Run, r.Key, clock(*r.Gone), clock(*r.Forgotten))
+			v.say(&v.Doubled, "doubled: the record of run %d of %s was deleted at %s, before it may be forgotten at %s", r.Run, r.Key, clock(*r.Gone), clock(*r.Forgotten))
 		}
 		b.live(r)
 	}

@@ -67,7 +67,7 @@ func TestJudge(t *testing.T) {
 		},
 		"ForgottenTooEarly": {
 			runs: []run{gone(born(1, 1, 10, 20), 18, false)}, calls: []made{silent(5)},
-			want: lab.Tally{Identities: 1, Duplicates: 1},
+			want: lab.Tally{Identities: 1, Doubled: 1},
 		},
 		"WrittenByAStatementThatWaited": {
 			runs: []run{gone(born(1, 1, 10, 20), 21, false), waited}, calls: []made{silent(5), answer(8, 23, 3, 9, false)},
@@ -79,15 +79,15 @@ func TestJudge(t *testing.T) {
 		},
 		"TwiceByOneCall": {
 			runs: []run{gone(born(1, 1, 10, 20), 20, false), born(2, 1, 21, 30)}, calls: []made{silent(5)},
-			want: lab.Tally{Identities: 2, Duplicates: 1},
+			want: lab.Tally{Identities: 2, Doubled: 1},
 		},
 		"WithoutRecord": {
 			runs: []run{born(1, 1, 10, 20), {Key: "k", Run: 2, Call: 1}}, calls: []made{silent(5)},
-			want: lab.Tally{Identities: 1, Duplicates: 1},
+			want: lab.Tally{Identities: 1, Doubled: 1},
 		},
 		"TwiceUnderOneRecord": {
 			runs: []run{born(1, 1, 10, 20), born(9, 2, 10, 20)}, calls: []made{silent(5), silent(5)},
-			want: lab.Tally{Identities: 1, Duplicates: 1},
+			want: lab.Tally{Identities: 1, Doubled: 1},
 		},
 		"OfAnEarlierRound":    {runs: []run{gone(born(1, 9, 10, 20), 30, false)}, want: lab.Tally{Identities: 1}},
 		"RecordWithoutEffect": {runs: []run{born(0, 0, 10, 20)}, want: lab.Tally{Lost: 1}},
@@ -151,7 +151,7 @@ func TestJudge(t *testing.T) {
 			v := verdict{outcomes: map[string]int{}}
 			require.NoError(t, b.judge(&v))
 			require.Equal(t, tt.want, v.Tally, v.said)
-			require.Len(t, v.said, v.Duplicates+v.Lost+v.Differing)
+			require.Len(t, v.said, v.Doubled+v.Lost+v.Differing)
 		})
 	}
 }

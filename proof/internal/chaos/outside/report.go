@@ -21,7 +21,7 @@ type figures struct {
 func (t *trial) report(p lab.Params, s *lab.Score) error {
 	v := t.verdict
 	t.Tally = lab.Tally{ // silent ones are already counted
-		Identities: v.Became["operations"], Duplicates: v.Wrong[twice], Lost: v.Wrong[lost],
+		Identities: v.Became["operations"], Doubled: v.Wrong[twice], Lost: v.Wrong[lost],
 		Differing:  v.Wrong[ghost] + v.Wrong[local] + v.Wrong[differing] + v.Wrong[brokenSaga],
 		Unanswered: v.Wrong[wronglyParked] + v.Wrong[open],
 	}
