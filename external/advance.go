@@ -8,8 +8,9 @@ import (
 	"github.com/tooldedup/dedup"
 )
 
-// attempt is an act that holds an operation. It identifies itself by the fence of row.
-type attempt struct {
+// held is an operation that an act holds. The act has lost it once the stored row has another fence
+// than row.
+type held struct {
 	row *row
 	t   *definition
 	// began is this machine's clock before the statement that took the operation was sent.
@@ -20,7 +21,7 @@ type attempt struct {
 	// verdictFence is set if the act records an operator's verdict: it is the fence of that
 	// verdict.
 	verdictFence *int64
-	// changed is the row after this attempt's last write.
+	// changed is the row after the act's last write.
 	changed *row
 }
 
@@ -68,30 +69,30 @@ func (x *Tools) Advance(ctx context.Context, scope, tool, key string) (Operation
 //
 // In the model: "Due: look, send, or park" in worker.pml.
 func (x *Tools) advance(ctx context.Context, a *act, t *definition, r *row, began time.Time) {
-	at := &attempt{row: r, t: t, began: began, earlierUntil: r.sentUntil}
+	h := &held{row: r, t: t, began: began, earlierUntil: r.sentUntil}
 	if r.state == Done {
-		a.err = x.audit(ctx, a, at)
+		a.err = x.audit(ctx, a, h)
 		return
 	}
 	p, then := purpose{}, func() {
-		a.err = x.giveUp(ctx, at, "an attempt ended without an answer, and the provider cannot be asked")
+		a.err = x.giveUp(ctx, h, "an attempt ended without an answer, and the provider cannot be asked")
 	}
 	switch {
 	case r.verdict != nil && *r.verdict != verdictNever:
-		then = func() { x.carryOut(ctx, a, at) }
+		then = func() { x.carryOut(ctx, a, h) }
 	case t.checkInput(r.in()) != nil:
-		then = func() { a.err = x.unreadable(ctx, at) }
+		then = func() { a.err = x.unreadable(ctx, h) }
 	case r.state == Pending:
-		p, then = purpose{sends: true}, func() { x.perform(ctx, a, at) }
+		p, then = purpose{sends: true}, func() { x.perform(ctx, a, h) }
 	case t.Find != nil:
-		then = func() { x.look(ctx, a, at) }
+		then = func() { x.look(ctx, a, h) }
 	case r.state == Running && x.keyHolds(r, t):
 		p, then = purpose{sends: true, before: x.keyUntil(r, t)}, func() {
-			x.event(ctx, EventResent, at.row, "", "")
-			x.perform(ctx, a, at)
+			x.event(ctx, EventResent, h.row, "", "")
+			x.perform(ctx, a, h)
 		}
 	}
-	if a.err = x.take(ctx, at, p); a.err == nil {
+	if a.err = x.take(ctx, h, p); a.err == nil {
 		then()
 	}
 }
@@ -110,27 +111,27 @@ type purpose struct {
 // take makes this process the one that acts on an operation, or returns errStale.
 //
 // In the model: begin, if it sends, and take, if it does not, in row.pml.
-func (x *Tools) take(ctx context.Context, at *attempt, p purpose) error {
+func (x *Tools) take(ctx context.Context, h *held, p purpose) error {
 	began := x.now()
-	taken, err := one(x.rows(ctx, x.sql.take, append(byFence(at.row), p.sends, x.opts.Lease, p.goesOn, p.before, at.t.keyless(), at.t.unmarked())...))
+	taken, err := one(x.rows(ctx, x.sql.take, append(byFence(h.row), p.sends, x.opts.Lease, p.goesOn, p.before, h.t.keyless(), h.t.unmarked())...))
 	if err != nil {
 		return wrap("taking an operation", err)
 	}
 	if taken == nil {
-		return x.stale(ctx, at)
+		return x.stale(ctx, h)
 	}
-	at.row, at.began = taken, began
+	h.row, h.began = taken, began
 	if !p.sends { // an earlier attempt may have been extended or ended after the row was read
-		at.earlierUntil = taken.sentUntil
+		h.earlierUntil = taken.sentUntil
 	}
 	return nil
 }
 
 // stale ends an act that lost the operation to another one. If a record exists, it marks the row as
 // done.
-func (x *Tools) stale(ctx context.Context, at *attempt) error {
-	x.event(ctx, EventFenced, at.row, "", "")
-	orphaned, err := one(x.rows(ctx, x.sql.orphaned, append(byFence(at.row), x.remembered(at.t.Retention))...))
+func (x *Tools) stale(ctx context.Context, h *held) error {
+	x.event(ctx, EventFenced, h.row, "", "")
+	orphaned, err := one(x.rows(ctx, x.sql.orphaned, append(byFence(h.row), x.remembered(h.t.Retention))...))
 	if orphaned != nil && orphaned.twice != nil {
 		x.event(ctx, EventTwice, orphaned, value(orphaned.twice), "")
 	}
@@ -143,19 +144,19 @@ func byFence(r *row) []any { return []any{r.Scope, r.Tool, r.Key, r.fence} }
 
 // change changes the row of an act that still holds its operation. Only this process knows what is
 // written, so change retries until the database is available.
-func (x *Tools) change(ctx context.Context, at *attempt, sql string, args ...any) error {
-	args = append(byFence(at.row), args...)
-	return x.retryFor(ctx, forever, func() error { return x.tryChange(ctx, at, sql, args...) })
+func (x *Tools) change(ctx context.Context, h *held, sql string, args ...any) error {
+	args = append(byFence(h.row), args...)
+	return x.retryFor(ctx, forever, func() error { return x.tryChange(ctx, h, sql, args...) })
 }
 
 // tryChange changes an operation once. It returns errStale if no row has changed.
-func (x *Tools) tryChange(ctx context.Context, at *attempt, sql string, args ...any) error {
+func (x *Tools) tryChange(ctx context.Context, h *held, sql string, args ...any) error {
 	changed, err := one(x.rows(ctx, sql, args...))
 	if err == nil && changed == nil {
-		x.event(ctx, EventFenced, at.row, "", "")
+		x.event(ctx, EventFenced, h.row, "", "")
 		return errStale
 	}
-	at.changed = changed
+	h.changed = changed
 	return wrap("changing an operation", err)
 }
 
@@ -166,29 +167,29 @@ const maxDeferrals = 10
 // giveUp parks an operation whose outcome this process cannot find out. If its attempts had a key
 // or a Find that the tool no longer has, another release may find out: then the operation is
 // postponed.
-func (x *Tools) giveUp(ctx context.Context, at *attempt, why string) error {
-	r, t := at.row, at.t
+func (x *Tools) giveUp(ctx context.Context, h *held, why string) error {
+	r, t := h.row, h.t
 	more := t.keyless() && !r.keyless && !r.confirmed || t.unmarked() && !r.unmarked
 	if r.state == Running && more && r.tries <= maxDeferrals {
-		return x.postpone(ctx, at, why+" by this release", false)
+		return x.postpone(ctx, h, why+" by this release", false)
 	}
-	return x.park(ctx, at, why)
+	return x.park(ctx, h, why)
 }
 
 // unreadable postpones an operation whose stored input this release cannot read, and parks it in
 // the end.
-func (x *Tools) unreadable(ctx context.Context, at *attempt) error {
+func (x *Tools) unreadable(ctx context.Context, h *held) error {
 	why := "its input cannot be read"
-	if unread, ok := errors.AsType[*dedup.InvalidError](at.t.checkInput(at.row.in())); ok { // its full text may quote values of the input
+	if unread, ok := errors.AsType[*dedup.InvalidError](h.t.checkInput(h.row.in())); ok { // its full text may quote values of the input
 		why = "its input " + unread.Reason
 	}
 	switch {
-	case at.row.state == Parked: // no look-up was made, so tries stays
-		return x.lookAgain(ctx, at, at.row.tries, x.uncountedPause(at.row))
-	case at.row.tries <= maxDeferrals:
-		return x.postpone(ctx, at, why, false)
-	case at.row.verdict != nil: // keep the verdict's actor and reason
-		why = value(at.row.note) + "; " + why
+	case h.row.state == Parked: // no look-up was made, so tries stays
+		return x.lookAgain(ctx, h, h.row.tries, x.uncountedPause(h.row))
+	case h.row.tries <= maxDeferrals:
+		return x.postpone(ctx, h, why, false)
+	case h.row.verdict != nil: // keep the verdict's actor and reason
+		why = value(h.row.note) + "; " + why
 	}
-	return x.park(ctx, at, why)
+	return x.park(ctx, h, why)
 }

@@ -14,49 +14,49 @@ import (
 // perform makes one attempt and records, postpones or parks the operation.
 //
 // In the model: the attempt and its answer in worker.pml, the provider in provider.pml.
-func (x *Tools) perform(ctx context.Context, a *act, at *attempt) {
-	x.event(ctx, EventClaimed, at.row, "", "")
-	l := newLease(x, at)
+func (x *Tools) perform(ctx context.Context, a *act, h *held) {
+	x.event(ctx, EventClaimed, h.row, "", "")
+	l := newLease(x, h)
 	if l.over() { // this process was paused: another one may hold the operation, and nothing was sent
-		a.err = x.release(ctx, at, "the lease ended before anything was sent")
+		a.err = x.release(ctx, h, "the lease ended before anything was sent")
 		return
 	}
-	x.event(ctx, EventSending, at.row, "", "")
-	out, err := x.call(ctx, a, l, at)
-	x.event(ctx, EventAnswered, at.row, "", note(err))
+	x.event(ctx, EventSending, h.row, "", "")
+	out, err := x.call(ctx, a, l, h)
+	x.event(ctx, EventAnswered, h.row, "", note(err))
 
 	var unrecorded *unrecordable
 	switch {
 	case err == nil:
-		x.record(ctx, a, at, out)
+		x.record(ctx, a, h, out)
 	case errors.As(err, &unrecorded):
-		a.err = x.parkUnrecorded(ctx, at, unrecorded.ref, verdict{}, err)
+		a.err = x.parkUnrecorded(ctx, h, unrecorded.ref, verdict{}, err)
 	case errors.Is(err, ErrExists): // even if the error is also a refusal
-		x.exists(ctx, a, at, err)
+		x.exists(ctx, a, h, err)
 	case x.d.Refusal(err) != nil && !dedup.IsTransient(err): // a transient database error is not a refusal
-		x.refuse(ctx, a, at, err)
+		x.refuse(ctx, a, h, err)
 	case errors.As(err, new(*notDoneError)):
-		a.err = x.release(ctx, at, note(err))
-	case at.t.Find != nil || x.keyHolds(at.row, at.t):
-		x.event(ctx, EventUnknown, at.row, "", note(err))
-		a.err = x.postpone(ctx, at, note(err), true)
+		a.err = x.release(ctx, h, note(err))
+	case h.t.Find != nil || x.keyHolds(h.row, h.t):
+		x.event(ctx, EventUnknown, h.row, "", note(err))
+		a.err = x.postpone(ctx, h, note(err), true)
 	default:
-		a.err = x.park(ctx, at, "no answer: "+note(err))
+		a.err = x.park(ctx, h, "no answer: "+note(err))
 	}
 }
 
 // call runs Perform within the lease and the tool's Timeout. A NotDone or a refusal counts only if
 // no earlier request of the attempt may have taken effect.
-func (x *Tools) call(ctx context.Context, a *act, l *lease, at *attempt) (out json.RawMessage, err error) {
+func (x *Tools) call(ctx context.Context, a *act, l *lease, h *held) (out json.RawMessage, err error) {
 	ctx, sent := withSent(ctx)
-	ctx, cancel := context.WithTimeoutCause(ctx, at.t.Timeout, errTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, h.t.Timeout, errTimeout)
 	defer cancel()
-	r := at.row // the lease replaces at.row when it is extended
+	r := h.row // the lease replaces h.row when it is extended
 	ctx, end := l.extend(ctx)
 	defer end()
 	// A Perform that ignores its context does not keep others from acting.
 	defer context.AfterFunc(ctx, func() { a.leave() })()
-	out, err = safely(func() (json.RawMessage, error) { return at.t.Perform(ctx, r.attempt(), r.in()) })
+	out, err = safely(func() (json.RawMessage, error) { return h.t.Perform(ctx, r.attempt(), r.in()) })
 	// The reply to the last request says nothing about an earlier one, even under the same key: not
 	// every provider keeps its refusals.
 	speaks := errors.As(err, new(*notDoneError)) || x.d.Refusal(err) != nil
@@ -105,12 +105,12 @@ func guarded(f func() error) error {
 // operation is postponed instead.
 //
 // In the model: release in row.pml.
-func (x *Tools) release(ctx context.Context, at *attempt, why string) error {
-	x.event(ctx, EventReleased, at.row, "", why)
-	if at.earlierUntil == nil && at.row.tries < maxTries {
-		return x.change(ctx, at, x.sql.release, x.backoff(at.row), why)
+func (x *Tools) release(ctx context.Context, h *held, why string) error {
+	x.event(ctx, EventReleased, h.row, "", why)
+	if h.earlierUntil == nil && h.row.tries < maxTries {
+		return x.change(ctx, h, x.sql.release, x.backoff(h.row), why)
 	}
-	return x.postpone(ctx, at, why, false)
+	return x.postpone(ctx, h, why, false)
 }
 
 // maxTries is how often an operation is attempted and looked up before it is parked: about a week
@@ -123,31 +123,31 @@ const maxTries = 2700
 // has just ended and may still take effect.
 //
 // In the model: postpone in row.pml.
-func (x *Tools) postpone(ctx context.Context, at *attempt, why string, ended bool) error {
-	if at.row.tries >= maxTries {
-		return x.park(ctx, at, fmt.Sprintf("given up after %d tries: %s", at.row.tries, why))
+func (x *Tools) postpone(ctx context.Context, h *held, why string, ended bool) error {
+	if h.row.tries >= maxTries {
+		return x.park(ctx, h, fmt.Sprintf("given up after %d tries: %s", h.row.tries, why))
 	}
-	return x.change(ctx, at, x.sql.postpone, x.backoff(at.row), why, ended)
+	return x.change(ctx, h, x.sql.postpone, x.backoff(h.row), why, ended)
 }
 
 // park leaves the operation to an operator. If the tool has Find, a few look-ups follow.
 //
 // In the model: park in row.pml.
-func (x *Tools) park(ctx context.Context, at *attempt, why string) error {
+func (x *Tools) park(ctx context.Context, h *held, why string) error {
 	var until *time.Duration
-	if at.t.Find != nil {
+	if h.t.Find != nil {
 		until = x.parkedPause(0)
 	}
-	err := x.change(ctx, at, x.sql.park, until, why, nil, nil, nil, 0)
-	x.parkedEvent(ctx, at, "", why) // also after a failed change, which may be committed
+	err := x.change(ctx, h, x.sql.park, until, why, nil, nil, nil, 0)
+	x.parkedEvent(ctx, h, "", why) // also after a failed change, which may be committed
 	return err
 }
 
 // parkedEvent traces EventParked with the latest fence that is known, which Resolve compares.
-func (x *Tools) parkedEvent(ctx context.Context, at *attempt, ref, why string) {
-	r := at.row
-	if at.changed != nil {
-		r = at.changed
+func (x *Tools) parkedEvent(ctx context.Context, h *held, ref, why string) {
+	r := h.row
+	if h.changed != nil {
+		r = h.changed
 	}
 	x.event(ctx, EventParked, r, ref, why)
 }
@@ -161,38 +161,38 @@ func (x *Tools) parkedEvent(ctx context.Context, at *attempt, ref, why string) {
 // Refuse, which are wrong then. If the row has another success, this one is a further effect. While
 // the database fails, parkUnrecorded retries. If why is temporary, it does not: the caller records
 // the outcome if the database is available again.
-func (x *Tools) parkUnrecorded(ctx context.Context, at *attempt, ref string, v verdict, why error) error {
+func (x *Tools) parkUnrecorded(ctx context.Context, h *held, ref string, v verdict, why error) error {
 	text := unrecorded + note(why)
-	if at.row.verdict != nil { // keep the verdict's actor and reason
-		said, _, _ := strings.Cut(value(at.row.note), unrecorded)
+	if h.row.verdict != nil { // keep the verdict's actor and reason
+		said, _, _ := strings.Cut(value(h.row.note), unrecorded)
 		if said = strings.TrimSuffix(said, "; "); said != "" {
 			text = said + "; " + text
 		}
 	}
-	sql, where := x.sql.park, byFence(at.row)
+	sql, where := x.sql.park, byFence(h.row)
 	tries, until, most := 0, x.parkedPause(0), forever
-	switch again := at.row.state == Parked && at.row.verdict != nil; {
+	switch again := h.row.state == Parked && h.row.verdict != nil; {
 	case v.name == "":
 		until = nil
-	case v.name == verdictHappened && at.verdictFence == nil:
-		sql, where = x.sql.keep, byCreation(at.row)
+	case v.name == verdictHappened && h.verdictFence == nil:
+		sql, where = x.sql.keep, byCreation(h.row)
 	case again && isTemporary(why):
-		tries, until = at.row.tries, x.uncountedPause(at.row)
+		tries, until = h.row.tries, x.uncountedPause(h.row)
 	case again:
-		tries = at.row.tries + 1
+		tries = h.row.tries + 1
 		until = x.parkedPause(tries)
 	}
 	if isTemporary(why) {
 		most = 0
 	}
 	err := x.retryFor(ctx, most, func() error {
-		return x.tryChange(ctx, at, sql, append(where, until, text, optional(ref), optional(v.name), optional(v.value), tries)...)
+		return x.tryChange(ctx, h, sql, append(where, until, text, optional(ref), optional(v.name), optional(v.value), tries)...)
 	})
 	if err == nil {
-		x.parkedEvent(ctx, at, ref, text)
+		x.parkedEvent(ctx, h, ref, text)
 	}
 	if errors.Is(err, errStale) && ref != "" { // the effect happened even if another act holds the operation
-		err = errors.Join(err, x.markTwice(ctx, at, ref))
+		err = errors.Join(err, x.markTwice(ctx, h, ref))
 	}
 	return err
 }

@@ -97,10 +97,10 @@ func (x *Tools) proceed(ctx context.Context, t *definition, c *checkedCall, seen
 	due := r.due() && !(w.impatient && w.acted)
 	switch {
 	case seen.inserted:
-		at := &attempt{row: r, t: t, began: seen.began}
-		a, own, err = x.acts.start(ctx, c.Identity, true, func(ctx context.Context, a *act) { x.perform(ctx, a, at) })
+		h := &held{row: r, t: t, began: seen.began}
+		a, own, err = x.acts.start(ctx, c.Identity, true, func(ctx context.Context, a *act) { x.perform(ctx, a, h) })
 		if err != nil { // nothing was sent
-			err = errors.Join(err, x.release(ctx, at, "the process ended before anything was sent"))
+			err = errors.Join(err, x.release(ctx, h, "the process ended before anything was sent"))
 		}
 	case !r.accepts(c.fingerprint):
 		return nil, false, c.reused(r.argDigests, r.createdAt)

@@ -9,12 +9,12 @@ import (
 // database's clock, so that this process stops before another one begins.
 type lease struct {
 	x   *Tools
-	at  *attempt
+	h   *held
 	end time.Time
 }
 
-func newLease(x *Tools, at *attempt) *lease {
-	return &lease{x: x, at: at, end: at.began.Add(x.opts.Lease * 3 / 4)}
+func newLease(x *Tools, h *held) *lease {
+	return &lease{x: x, h: h, end: h.began.Add(x.opts.Lease * 3 / 4)}
 }
 
 // over reports whether the lease has ended, by the monotonic or the wall clock. The monotonic clock
@@ -25,7 +25,7 @@ func (l *lease) over() bool {
 }
 
 // extend returns a context that ends with the lease, and extends the lease until end is called or
-// another process takes over. Until end has returned, do not read the lease or the attempt's row.
+// another process takes over. Until end has returned, do not read the lease or the row of h.
 func (l *lease) extend(ctx context.Context) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
@@ -59,7 +59,7 @@ func (l *lease) renew(ctx context.Context) bool {
 	// Cancelling a query closes its connection, so this one runs until the lease ends.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), l.end)
 	defer cancel()
-	row, err := one(l.x.rows(ctx, l.x.sql.hold, append(byFence(l.at.row), l.x.opts.Lease)...))
+	row, err := one(l.x.rows(ctx, l.x.sql.hold, append(byFence(l.h.row), l.x.opts.Lease)...))
 	if err != nil {
 		return ctx.Err() == nil // the next try may succeed
 	}
@@ -67,7 +67,7 @@ func (l *lease) renew(ctx context.Context) bool {
 		return false
 	}
 	l.end = began.Add(l.x.opts.Lease * 3 / 4)
-	row.now = l.at.row.now // settled compares the time at which the operation was taken
-	l.at.row = row
+	row.now = l.h.row.now // settled compares the time at which the operation was taken
+	l.h.row = row
 	return true
 }

@@ -21,10 +21,10 @@ var errForgotten = errors.New("dedup: the operation is forgotten")
 // only if its fence is still current, because it may be overruled.
 //
 // In the model: succeed in row.pml.
-func (x *Tools) record(ctx context.Context, a *act, at *attempt, outs ...json.RawMessage) {
-	r, ref, wrote := at.row, at.t.Ref(outs[0]), false
+func (x *Tools) record(ctx context.Context, a *act, h *held, outs ...json.RawMessage) {
+	r, ref, wrote := h.row, h.t.Ref(outs[0]), false
 	for {
-		done := x.tryRecord(ctx, a, at, ref, outs, &wrote)
+		done := x.tryRecord(ctx, a, h, ref, outs, &wrote)
 		recorded := !a.result.CreatedAt.IsZero() // otherwise a.err is from Finish, not from a record
 		switch {
 		case a.err == nil && !a.result.Replayed:
@@ -38,23 +38,23 @@ func (x *Tools) record(ctx context.Context, a *act, at *attempt, outs ...json.Ra
 			if wrote {
 				x.event(ctx, EventRecorded, r, ref, "")
 			}
-			x.reportOthers(ctx, a, at, outs, wrote)
+			x.reportOthers(ctx, a, h, outs, wrote)
 		case recorded && (errors.Is(a.err, dedup.ErrRefused) || errors.Is(a.err, dedup.ErrExpired)):
 			a.answered = true
-			x.reportOthers(ctx, a, at, outs, wrote)
+			x.reportOthers(ctx, a, h, outs, wrote)
 		case errors.Is(a.err, errForgotten):
 			x.event(ctx, EventFenced, r, ref, "the effect happened after its operation was forgotten")
 		case errors.Is(a.err, errStale): // the verdict is overruled or already carried out
 			x.event(ctx, EventFenced, r, ref, "")
 		case ctx.Err() != nil:
 		default:
-			err := x.parkUnrecorded(ctx, at, ref, verdict{verdictHappened, string(outs[0])}, a.err)
+			err := x.parkUnrecorded(ctx, h, ref, verdict{verdictHappened, string(outs[0])}, a.err)
 			if isTemporary(err) { // only this process knows the outcome
 				continue
 			}
 			a.err = errors.Join(a.err, err)
 			for _, out := range outs[1:] {
-				a.err = errors.Join(a.err, x.markTwice(ctx, at, at.t.Ref(out)))
+				a.err = errors.Join(a.err, x.markTwice(ctx, h, h.t.Ref(out)))
 			}
 		}
 		return
@@ -63,25 +63,25 @@ func (x *Tools) record(ctx context.Context, a *act, at *attempt, outs ...json.Ra
 
 // tryRecord retries for half a lease, after which others may act. It returns the row as last
 // written and sets wrote if Finish succeeded.
-func (x *Tools) tryRecord(ctx context.Context, a *act, at *attempt, ref string, outs []json.RawMessage, wrote *bool) (done *row) {
-	r := at.row
+func (x *Tools) tryRecord(ctx context.Context, a *act, h *held, ref string, outs []json.RawMessage, wrote *bool) (done *row) {
+	r := h.row
 	a.err = x.retryFor(ctx, x.opts.Lease/2, func() error {
 		x.event(ctx, EventRecording, r, ref, "")
 		ctx, cancel := x.recordingTime(ctx)
 		defer cancel()
-		result, err := dedup.Do(r.known(ctx), x.d, r.call(at.t), func(ctx context.Context, tx pgx.Tx) (_ json.RawMessage, err error) {
-			done, err = one(collect(tx.Query(ctx, x.sql.done, append(byCreation(r), ref, x.untilAudit(at.t), x.remembered(at.t.Retention), at.verdictFence)...)))
+		result, err := dedup.Do(r.known(ctx), x.d, r.call(h.t), func(ctx context.Context, tx pgx.Tx) (_ json.RawMessage, err error) {
+			done, err = one(collect(tx.Query(ctx, x.sql.done, append(byCreation(r), ref, x.untilAudit(h.t), x.remembered(h.t.Retention), h.verdictFence)...)))
 			if err != nil {
 				return nil, err
 			}
-			if done == nil && at.verdictFence != nil {
+			if done == nil && h.verdictFence != nil {
 				return nil, errStale
 			}
 			if done == nil {
 				return nil, errForgotten
 			}
 			for _, out := range outs[1:] {
-				marked, err := one(collect(tx.Query(ctx, x.sql.twice, append(byCreation(r), refOrNone(at.t.Ref(out)))...)))
+				marked, err := one(collect(tx.Query(ctx, x.sql.twice, append(byCreation(r), refOrNone(h.t.Ref(out)))...)))
 				if err != nil {
 					return nil, err
 				}
@@ -89,7 +89,7 @@ func (x *Tools) tryRecord(ctx context.Context, a *act, at *attempt, ref string, 
 					done = marked
 				}
 			}
-			if err := inTool(ctx, tx, func() error { return at.t.Finish(ctx, tx, r.in(), outs[0]) }); err != nil {
+			if err := inTool(ctx, tx, func() error { return h.t.Finish(ctx, tx, r.in(), outs[0]) }); err != nil {
 				return nil, dedup.NotFinal(err)
 			}
 			*wrote = true
@@ -120,11 +120,11 @@ func tooLong(ctx context.Context, err error) error {
 
 // reportOthers reports effects that are not the recorded answer. An effect without a ref counts as
 // the answer only if this act wrote the record.
-func (x *Tools) reportOthers(ctx context.Context, a *act, at *attempt, outs []json.RawMessage, wrote bool) {
+func (x *Tools) reportOthers(ctx context.Context, a *act, h *held, outs []json.RawMessage, wrote bool) {
 	for _, out := range outs {
-		if ref := at.t.Ref(out); ref != "" && a.err == nil && ref == at.t.Ref(a.result.Value) || ref == "" && wrote {
+		if ref := h.t.Ref(out); ref != "" && a.err == nil && ref == h.t.Ref(a.result.Value) || ref == "" && wrote {
 			continue
 		}
-		a.err = errors.Join(a.err, x.markTwice(ctx, at, at.t.Ref(out)))
+		a.err = errors.Join(a.err, x.markTwice(ctx, h, h.t.Ref(out)))
 	}
 }

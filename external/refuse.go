@@ -18,39 +18,39 @@ import (
 // then, and the audit reports it.
 //
 // In the model: the answer REFUSED in worker.pml, refuse in row.pml.
-func (x *Tools) refuse(ctx context.Context, a *act, at *attempt, why error) {
+func (x *Tools) refuse(ctx context.Context, a *act, h *held, why error) {
 	looked := false
-	if at.earlierUntil != nil && at.t.Find != nil {
-		outs, err := x.find(ctx, a, at)
+	if h.earlierUntil != nil && h.t.Find != nil {
+		outs, err := x.find(ctx, a, h)
 		if err != nil {
-			a.err = x.postpone(ctx, at, note(err), false)
+			a.err = x.postpone(ctx, h, note(err), false)
 			return
 		}
 		if len(outs) > 0 {
-			x.found(ctx, a, at, outs)
+			x.found(ctx, a, h, outs)
 			return
 		}
 		looked = true
 	}
-	if at.t.Settles > 0 && !at.settled(at.t.Settles) {
-		a.err = x.change(ctx, at, x.sql.settleLater, at.t.Settles, at.earlierUntil)
+	if h.t.Settles > 0 && !h.settled(h.t.Settles) {
+		a.err = x.change(ctx, h, x.sql.settleLater, h.t.Settles, h.earlierUntil)
 		return
 	}
-	x.recordRefusal(ctx, a, at, why, looked)
+	x.recordRefusal(ctx, a, h, why, looked)
 }
 
 // recordRefusal stores a refusal if this act still holds the operation. It writes the record before
 // the row, as record does, so that the two cannot deadlock. A refusal that relies on a look-up or
 // an operator who found nothing is audited.
-func (x *Tools) recordRefusal(ctx context.Context, a *act, at *attempt, why error, looked bool) {
-	for x.tryRefusal(ctx, a, at, why, looked) {
+func (x *Tools) recordRefusal(ctx context.Context, a *act, h *held, why error, looked bool) {
+	for x.tryRefusal(ctx, a, h, why, looked) {
 	}
 }
 
 // tryRefusal retries for half a lease, and then parks the operation with the refusal. If the
 // database allows neither, it returns true: only this process knows the refusal.
-func (x *Tools) tryRefusal(ctx context.Context, a *act, at *attempt, why error, looked bool) (again bool) {
-	r := at.row
+func (x *Tools) tryRefusal(ctx context.Context, a *act, h *held, why error, looked bool) (again bool) {
+	r := h.row
 	var refused, before *dedup.RefusedError
 	var done *row
 	err := x.retryFor(ctx, x.opts.Lease/2, func() error {
@@ -66,13 +66,13 @@ func (x *Tools) tryRefusal(ctx context.Context, a *act, at *attempt, why error, 
 			}
 			ctx, cancel := x.recordingTime(ctx) // not for COMMIT: its outcome would be unknown
 			defer cancel()
-			if refused, before, err = x.refuseIn(ctx, tx, at, why); err != nil {
+			if refused, before, err = x.refuseIn(ctx, tx, h, why); err != nil {
 				return tooLong(ctx, err)
 			}
 			if before != nil {
 				return errStale
 			}
-			done, err = x.endRefused(ctx, tx, at, refused, looked)
+			done, err = x.endRefused(ctx, tx, h, refused, looked)
 			return tooLong(ctx, err)
 		})
 	})
@@ -91,11 +91,11 @@ func (x *Tools) tryRefusal(ctx context.Context, a *act, at *attempt, why error, 
 	case ctx.Err() != nil:
 		a.err = err
 	default:
-		text := value(at.row.verdictValue)
-		if at.row.verdict == nil {
+		text := value(h.row.verdictValue)
+		if h.row.verdict == nil {
 			text = x.encodeKept(why)
 		}
-		parked := x.parkUnrecorded(ctx, at, "", verdict{verdictRefuse, text}, err)
+		parked := x.parkUnrecorded(ctx, h, "", verdict{verdictRefuse, text}, err)
 		a.err = errors.Join(err, parked)
 		return isTemporary(parked)
 	}
@@ -104,10 +104,10 @@ func (x *Tools) tryRefusal(ctx context.Context, a *act, at *attempt, why error, 
 
 // refuseIn writes the refusal's record in tx. If a refusal is already recorded, it returns that as
 // before.
-func (x *Tools) refuseIn(ctx context.Context, tx pgx.Tx, at *attempt, why error) (refused, before *dedup.RefusedError, err error) {
-	call := at.row.call(at.t)
+func (x *Tools) refuseIn(ctx context.Context, tx pgx.Tx, h *held, why error) (refused, before *dedup.RefusedError, err error) {
+	call := h.row.call(h.t)
 	call.MaxWait = x.opts.Lease
-	_, err = dedup.DoTx(at.row.known(ctx), x.d, tx, call, func(context.Context, pgx.Tx) (json.RawMessage, error) { return nil, why })
+	_, err = dedup.DoTx(h.row.known(ctx), x.d, tx, call, func(context.Context, pgx.Tx) (json.RawMessage, error) { return nil, why })
 	refused, ok := errors.AsType[*dedup.RefusedError](err)
 	switch {
 	case err == nil: // an earlier attempt's success is recorded
@@ -122,15 +122,15 @@ func (x *Tools) refuseIn(ctx context.Context, tx pgx.Tx, at *attempt, why error)
 
 // endRefused calls Refused and ends the row. Refused runs as an effect, as Finish does: a call
 // inside it would wait for a second connection while it holds one.
-func (x *Tools) endRefused(ctx context.Context, tx pgx.Tx, at *attempt, why *dedup.RefusedError, looked bool) (*row, error) {
-	r := at.row
+func (x *Tools) endRefused(ctx context.Context, tx pgx.Tx, h *held, why *dedup.RefusedError, looked bool) (*row, error) {
+	r := h.row
 	inner := guard.Enter(ctx, guard.Owner{}, tx)
-	err := inTool(ctx, tx, func() error { return at.t.Refused(inner, inner.Tx(), r.in(), why) })
+	err := inTool(ctx, tx, func() error { return h.t.Refused(inner, inner.Tx(), r.in(), why) })
 	inner.Leave()
 	if err != nil {
 		return nil, err
 	}
-	done, err := one(collect(tx.Query(ctx, x.sql.refused, append(byFence(r), x.untilAudit(at.t), x.remembered(at.t.Retention), looked)...)))
+	done, err := one(collect(tx.Query(ctx, x.sql.refused, append(byFence(r), x.untilAudit(h.t), x.remembered(h.t.Retention), looked)...)))
 	if err == nil && done == nil {
 		err = errStale
 	}

@@ -215,22 +215,22 @@ func (x *Tools) rowsInTx(ctx context.Context, sql string, args ...any) (all []*r
 // carryOut records a verdict: an operator's, or the outcome that an earlier act could not record.
 //
 // In the model: JUDGING in worker.pml.
-func (x *Tools) carryOut(ctx context.Context, a *act, at *attempt) {
-	said := verdict{value(at.row.verdict), value(at.row.verdictValue)}
+func (x *Tools) carryOut(ctx context.Context, a *act, h *held) {
+	said := verdict{value(h.row.verdict), value(h.row.verdictValue)}
 	if said.name == verdictHappened {
-		out, err := at.t.checkVerdict(json.RawMessage(said.value))
-		kept := strings.HasPrefix(value(at.row.note), unrecorded)
+		out, err := h.t.checkVerdict(json.RawMessage(said.value))
+		kept := strings.HasPrefix(value(h.row.note), unrecorded)
 		switch {
 		case err != nil && kept: // for the release of its attempt; nothing was recorded, so tries stays
-			a.err = x.change(ctx, at, x.sql.postpone, x.uncountedPause(at.row), "", false)
+			a.err = x.change(ctx, h, x.sql.postpone, x.uncountedPause(h.row), "", false)
 			return
 		case err != nil: // no call could decode the result, so an operator can decide again
-			a.err = x.parkUnrecorded(ctx, at, "", verdict{}, err)
+			a.err = x.parkUnrecorded(ctx, h, "", verdict{}, err)
 			return
 		}
-		at.verdictFence = &at.row.fence
-		x.record(ctx, a, at, out)
+		h.verdictFence = &h.row.fence
+		x.record(ctx, a, h, out)
 		return
 	}
-	x.recordRefusal(ctx, a, at, dedup.Final(refusalOf(at.row)), false)
+	x.recordRefusal(ctx, a, h, dedup.Final(refusalOf(h.row)), false)
 }

@@ -41,7 +41,7 @@ var states = map[string]string{
 // missing, the event must leave the row unchanged: it is too late, or its act does not hold the
 // operation.
 var events = map[string]struct {
-	do func(ctx context.Context, x *Tools, at *attempt) error
+	do func(ctx context.Context, x *Tools, h *held) error
 	to map[string]State
 	// anyFence is true for a success: it is recorded with any fence.
 	anyFence bool
@@ -50,22 +50,22 @@ var events = map[string]struct {
 	keeps bool
 }{
 	"take to send": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.take(ctx, at, purpose{sends: true}) },
+		do: func(ctx context.Context, x *Tools, h *held) error { return x.take(ctx, h, purpose{sends: true}) },
 		to: map[string]State{"pending": Running, "running due": Running, "parked due": Running},
 	},
 	"take to look": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.take(ctx, at, purpose{}) },
+		do: func(ctx context.Context, x *Tools, h *held) error { return x.take(ctx, h, purpose{}) },
 		to: map[string]State{"pending": Pending, "running due": Running, "parked due": Parked},
 	},
 	"send after a look": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error {
-			return x.take(ctx, at, purpose{sends: true, goesOn: true})
+		do: func(ctx context.Context, x *Tools, h *held) error {
+			return x.take(ctx, h, purpose{sends: true, goesOn: true})
 		},
 		to: map[string]State{"pending": Running, "pending off": Running, "running": Running, "running due": Running, "parked": Running, "parked due": Running},
 	},
 	"extend": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error {
-			l := newLease(x, at)
+		do: func(ctx context.Context, x *Tools, h *held) error {
+			l := newLease(x, h)
 			l.end = time.Now().Add(time.Minute)
 			if !l.renew(ctx) {
 				return errStale
@@ -76,34 +76,34 @@ var events = map[string]struct {
 		keeps: true,
 	},
 	"not done, the only attempt": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.release(ctx, at, "429") },
+		do: func(ctx context.Context, x *Tools, h *held) error { return x.release(ctx, h, "429") },
 		to: map[string]State{"running": Pending, "running due": Pending},
 	},
 	"not done, others before it": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error {
-			at.earlierUntil = &at.row.createdAt
-			return x.release(ctx, at, "429")
+		do: func(ctx context.Context, x *Tools, h *held) error {
+			h.earlierUntil = &h.row.createdAt
+			return x.release(ctx, h, "429")
 		},
 		to: map[string]State{"pending": Pending, "pending off": Pending, "running": Running, "running due": Running, "parked": Parked, "parked due": Parked, "done": Done, "done due": Done},
 	},
 	"unknown": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.postpone(ctx, at, "lost", true) },
+		do: func(ctx context.Context, x *Tools, h *held) error { return x.postpone(ctx, h, "lost", true) },
 		to: map[string]State{"pending": Pending, "pending off": Pending, "running": Running, "running due": Running, "parked": Parked, "parked due": Parked, "done": Done, "done due": Done},
 	},
 	"not settled": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error {
-			return x.change(ctx, at, x.sql.settleLater, time.Second, at.row.sentUntil)
+		do: func(ctx context.Context, x *Tools, h *held) error {
+			return x.change(ctx, h, x.sql.settleLater, time.Second, h.row.sentUntil)
 		},
 		to: map[string]State{"running": Running, "running due": Running},
 	},
 	"park": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error { return x.park(ctx, at, "lost") },
+		do: func(ctx context.Context, x *Tools, h *held) error { return x.park(ctx, h, "lost") },
 		to: map[string]State{"pending": Parked, "pending off": Parked, "running": Parked, "running due": Parked, "parked": Parked, "parked due": Parked},
 	},
 	"success": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error {
+		do: func(ctx context.Context, x *Tools, h *held) error {
 			a := &act{}
-			x.record(ctx, a, at, json.RawMessage(`{"id":"ch_1"}`))
+			x.record(ctx, a, h, json.RawMessage(`{"id":"ch_1"}`))
 			if errors.Is(a.err, errForgotten) { // its record is forgotten: Finish must not run again
 				return errStale
 			}
@@ -113,16 +113,16 @@ var events = map[string]struct {
 		anyFence: true,
 	},
 	"success that Finish does not record": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error {
-			return x.parkUnrecorded(ctx, at, "", verdict{verdictHappened, `{"id":"ch_1"}`}, errors.New("the ledger is closed"))
+		do: func(ctx context.Context, x *Tools, h *held) error {
+			return x.parkUnrecorded(ctx, h, "", verdict{verdictHappened, `{"id":"ch_1"}`}, errors.New("the ledger is closed"))
 		},
 		to:       map[string]State{"pending": Parked, "pending off": Parked, "running": Parked, "running due": Parked, "parked": Parked, "parked due": Parked},
 		anyFence: true,
 	},
 	"refusal": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error {
+		do: func(ctx context.Context, x *Tools, h *held) error {
 			a := &act{}
-			x.recordRefusal(ctx, a, at, dedup.Final(errors.New("declined")), false)
+			x.recordRefusal(ctx, a, h, dedup.Final(errors.New("declined")), false)
 			if errors.Is(a.err, dedup.ErrRefused) {
 				return nil
 			}
@@ -132,27 +132,27 @@ var events = map[string]struct {
 		keeps: true,
 	},
 	"verdict": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error {
-			_, err := x.store(ctx, at.row.operation(), Happened(map[string]string{"id": "x"}, "seen"))
+		do: func(ctx context.Context, x *Tools, h *held) error {
+			_, err := x.store(ctx, h.row.operation(), Happened(map[string]string{"id": "x"}, "seen"))
 			return err
 		},
 		to: map[string]State{"pending": Pending, "pending off": Pending, "running due": Parked, "parked": Parked, "parked due": Parked},
 	},
 	"verdict never": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error {
-			_, err := x.store(ctx, at.row.operation(), Never("not seen"))
+		do: func(ctx context.Context, x *Tools, h *held) error {
+			_, err := x.store(ctx, h.row.operation(), Never("not seen"))
 			return err
 		},
 		to: map[string]State{"pending": Pending, "pending off": Pending, "running due": Pending, "parked": Pending, "parked due": Pending},
 	},
 	"take to audit": {
-		do: func(ctx context.Context, x *Tools, at *attempt) error {
-			return x.change(ctx, at, x.sql.audit, x.opts.Lease)
+		do: func(ctx context.Context, x *Tools, h *held) error {
+			return x.change(ctx, h, x.sql.audit, x.opts.Lease)
 		},
 		to: map[string]State{"done due": Done},
 	},
 	"audited": {
-		do:    func(ctx context.Context, x *Tools, at *attempt) error { return x.change(ctx, at, x.sql.audited, nil) },
+		do:    func(ctx context.Context, x *Tools, h *held) error { return x.change(ctx, h, x.sql.audited, nil) },
 		to:    map[string]State{"done": Done, "done due": Done},
 		keeps: true,
 	},
@@ -186,11 +186,11 @@ func TestStates(t *testing.T) {
 			for _, holds := range []bool{true, false} {
 				key := fmt.Sprintf("%s, %s, %v", state, event, holds)
 				before := insert(t, x, key, columns)
-				held := *before
+				seen := *before
 				if !holds {
-					held.fence--
+					seen.fence--
 				}
-				err := e.do(ctx, x, &attempt{row: &held, t: x.tool("charge"), began: time.Now()})
+				err := e.do(ctx, x, &held{row: &seen, t: x.tool("charge"), began: time.Now()})
 				if !errors.Is(err, errStale) {
 					require.NoError(t, err, key)
 				}
@@ -220,9 +220,9 @@ func TestForgetWaits(t *testing.T) {
 	t.Parallel()
 	x := toolsOf(t, nil)
 	for range x.pool.Config().MaxConns {
-		held, err := x.pool.Acquire(t.Context())
+		conn, err := x.pool.Acquire(t.Context())
 		require.NoError(t, err)
-		defer held.Release()
+		defer conn.Release()
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
