@@ -71,7 +71,7 @@ func (x *Tools) Advance(ctx context.Context, scope, tool, key string) (Operation
 func (x *Tools) advance(ctx context.Context, a *act, t *definition, r *row, began time.Time) {
 	h := &held{row: r, t: t, began: began, earlierUntil: r.sentUntil}
 	if r.state == Done {
-		a.err = x.audit(ctx, a, h)
+		a.err = x.recheck(ctx, a, h)
 		return
 	}
 	p, then := purpose{}, func() {

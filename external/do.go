@@ -48,7 +48,7 @@ func (h *Handle[In, Out]) Do(ctx context.Context, call dedup.Call, in In) (resul
 			return h.replay(ctx, c, seen.rec)
 		}
 		if seen.ended() {
-			if seen.row.due() && !(w.impatient && w.acted) { // the audit must run before the identity is free
+			if seen.row.due() && !(w.impatient && w.acted) { // the recheck must run before the identity is free
 				a, own, err := h.x.acts.start(ctx, c.Identity, false, func(ctx context.Context, a *act) {
 					h.x.advance(ctx, a, h.t, seen.row, seen.began)
 				})

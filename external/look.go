@@ -120,30 +120,30 @@ func (x *Tools) notFoundYet(ctx context.Context, h *held) error {
 	return x.postpone(ctx, h, why, true)
 }
 
-// audit looks once more after an answer that relied on a look-up which found nothing. If that was
-// wrong, there are now two effects, or one beside a refusal. The audit takes the operation first,
-// so that one process looks at a time.
+// recheck looks once more after an answer that relied on a look-up which found nothing. If that was
+// wrong, there are now two effects, or one beside a refusal. It takes the operation first, so that
+// one process looks at a time.
 //
-// In the model: the audit in worker.pml.
-func (x *Tools) audit(ctx context.Context, a *act, h *held) error {
+// In the model: the recheck in worker.pml.
+func (x *Tools) recheck(ctx context.Context, a *act, h *held) error {
 	if h.t.Find == nil { // the answer relied on an operator's Never
-		return x.change(ctx, h, x.sql.audited, nil)
+		return x.change(ctx, h, x.sql.rechecked, nil)
 	}
-	if err := x.tryChange(ctx, h, x.sql.audit, append(byFence(h.row), x.opts.Lease)...); err != nil {
+	if err := x.tryChange(ctx, h, x.sql.recheck, append(byFence(h.row), x.opts.Lease)...); err != nil {
 		return err
 	}
 	h.row = h.changed
 	outs, err := x.find(ctx, a, h)
 	if err != nil && h.row.tries < maxTries {
 		pause := x.backoff(h.row)
-		return x.change(ctx, h, x.sql.audited, &pause)
+		return x.change(ctx, h, x.sql.rechecked, &pause)
 	}
 	for _, out := range outs {
 		if err := x.markTwice(ctx, h, h.t.Ref(out)); err != nil {
 			return err
 		}
 	}
-	return x.change(ctx, h, x.sql.audited, nil)
+	return x.change(ctx, h, x.sql.rechecked, nil)
 }
 
 // markTwice adds an effect to the operation's Twice, unless ref is already in the row.

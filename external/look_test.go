@@ -103,13 +103,13 @@ func TestLookThatHangs(t *testing.T) {
 	require.Contains(t, op.Note, "Timeout has passed")
 }
 
-// TestOneProcessAudits audits an answer that relied on a look-up. Meanwhile the operation is not
-// due, and no other process looks.
-func TestOneProcessAudits(t *testing.T) {
+// TestOneProcessRechecks rechecks an answer that relied on a look-up. Meanwhile the operation is
+// not due, and no other process looks.
+func TestOneProcessRechecks(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	other := process(t, f.pool)
-	attempts, audits := 0, 0
+	attempts, rechecks := 0, 0
 	tool := external.Tool[in, out]{
 		Settles: 1,
 		Perform: func(context.Context, external.Attempt, in) (out, error) {
@@ -123,7 +123,7 @@ func TestOneProcessAudits(t *testing.T) {
 			if op.State != external.Done {
 				return nil, nil
 			}
-			if audits++; audits > 1 {
+			if rechecks++; rechecks > 1 {
 				return nil, errors.New("somebody else looks")
 			}
 			require.True(t, op.Due.After(op.Now), "it is due for others")
@@ -137,14 +137,14 @@ func TestOneProcessAudits(t *testing.T) {
 	require.NoError(t, err)
 	f.untilDue(f.lookup("k"))
 	op := f.advance("k")
-	require.Equal(t, 1, audits)
+	require.Equal(t, 1, rechecks)
 	require.Equal(t, "ch_1", op.Twice)
 	require.Zero(t, op.Due)
 }
 
-// TestKeyIsFreeAfterTheAudit has a record forgotten while its audit is due. The key is blocked and
-// listed until then, and a call makes the audit itself.
-func TestKeyIsFreeAfterTheAudit(t *testing.T) {
+// TestKeyIsFreeAfterTheRecheck has a record forgotten while its recheck is due. The key is blocked
+// and listed until then, and a call makes the recheck itself.
+func TestKeyIsFreeAfterTheRecheck(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	s := &script{attempts: []answer{fails(errLost), is("ch_1")}, looks: []answer{is()}}

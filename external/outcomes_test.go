@@ -209,7 +209,7 @@ func TestOutcomes(t *testing.T) {
 				require.Equal(t, "card declined", refused.Message)
 				require.Equal(t, []string{"refused card declined"}, f.ledger(input.Order))
 			}
-			if op.State == external.Done { // only an empty look-up is followed by an audit
+			if op.State == external.Done { // only an empty look-up is followed by a recheck
 				var input *string
 				require.NoError(t, f.pool.QueryRow(f.ctx, `SELECT input FROM tool_effect WHERE key = $1`, name).Scan(&input))
 				require.Equal(t, input == nil, op.Due.IsZero())

@@ -84,11 +84,11 @@ func (x *Tools) uncountedPause(r *row) *time.Duration {
 	return &pause
 }
 
-// untilAudit is the pause between an answer and its audit: until everything sent has settled. With
-// a key alone, it is until no request can arrive any more.
+// untilRecheck is the pause between an answer and its recheck: until everything sent has settled.
+// With a key alone, it is until no request can arrive any more.
 //
-// In the model: AUDIT in rules.pml.
-func (x *Tools) untilAudit(t *definition) time.Duration {
+// In the model: RECHECK in rules.pml.
+func (x *Tools) untilRecheck(t *definition) time.Duration {
 	if t.Settles == 0 && t.KeyKept > 0 {
 		return x.window(t.Timeout)
 	}

@@ -15,7 +15,7 @@ import (
 // refuse handles a refusal by Perform, which is about this attempt only. If earlier attempts may
 // still take effect, they are looked up or must settle before the refusal is the answer. If the
 // tool does not declare Settles, a look-up that finds nothing is enough. A late success is possible
-// then, and the audit reports it.
+// then, and the recheck reports it.
 //
 // In the model: the answer REFUSED in worker.pml, refuse in row.pml.
 func (x *Tools) refuse(ctx context.Context, a *act, h *held, why error) {
@@ -41,7 +41,7 @@ func (x *Tools) refuse(ctx context.Context, a *act, h *held, why error) {
 
 // recordRefusal stores a refusal if this act still holds the operation. It writes the record before
 // the row, as record does, so that the two cannot deadlock. A refusal that relies on a look-up or
-// an operator who found nothing is audited.
+// an operator who found nothing is rechecked.
 func (x *Tools) recordRefusal(ctx context.Context, a *act, h *held, why error, looked bool) {
 	for x.tryRefusal(ctx, a, h, why, looked) {
 	}
@@ -130,7 +130,7 @@ func (x *Tools) endRefused(ctx context.Context, tx pgx.Tx, h *held, why *dedup.R
 	if err != nil {
 		return nil, err
 	}
-	done, err := one(collect(tx.Query(ctx, x.sql.refused, append(byFence(r), x.untilAudit(h.t), x.remembered(h.t.Retention), looked)...)))
+	done, err := one(collect(tx.Query(ctx, x.sql.refused, append(byFence(r), x.untilRecheck(h.t), x.remembered(h.t.Retention), looked)...)))
 	if err == nil && done == nil {
 		err = errStale
 	}

@@ -90,7 +90,7 @@ func everyState(f *fixture) {
 	_, err = h.Do(f.ctx, call("refused"), in{2})
 	require.ErrorIs(t, err, dedup.ErrRefused)
 	f.untilDue(f.lookup("settles"))
-	require.True(t, f.advance("settles").Due.IsZero(), "audited")
+	require.True(t, f.advance("settles").Due.IsZero(), "rechecked")
 
 	parks := add(f, external.Tool[in, out]{Name: "parks", Find: func(context.Context, external.Attempt, in) ([]out, error) { return nil, nil }, Perform: losing})
 	for n, verdict := range []external.Verdict{

@@ -18,7 +18,7 @@ type statements struct {
 	// Changes by an act: before the answer, with it, and after it.
 	take, hold, exists, release, postpone, settleLater, park, keep string
 	done, refused, orphaned, twice                                 string
-	audit, audited                                                 string
+	recheck, rechecked                                             string
 	// Deletes of old rows. If rows are spread over nodes, forgetOf deletes scope by scope.
 	forgetOne, forget, scopes, forgetOf string
 	// Verdicts on an operation without an answer, and on one that happened twice.
@@ -104,7 +104,7 @@ func newStatements(schema string) *statements {
    AND ($6::text[] IS NULL OR e.scope = ANY ($6::text[]))
  ORDER BY e.changed_at, e.scope, e.tool, e.key LIMIT $5::bigint`),
 		// $7: the least age. Every open operation has a due_at, and so has a done one whose key
-		// waits for its audit. No index helps the sort.
+		// waits for its recheck. No index helps the sort.
 		open: text(`SELECT {shown}, {shown now} FROM {effect} AS e
  WHERE e.due_at IS NOT NULL AND (e.state IN ('pending', 'running') OR e.state = 'done' AND e.forget_at <= {now})
    AND e.created_at <= {now} - $7::interval

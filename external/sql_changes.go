@@ -50,8 +50,8 @@ func (s *statements) changes(text func(string) string) {
 	s.keep = text(update(`{id} AND e.created_at = $4::timestamptz AND e.state <> 'done'
    AND (e.verdict IS DISTINCT FROM 'happened' OR e.verdict_value = $9::text)`, parked))
 
-	// $4: the row's created_at, $5: the ref, $6: the pause before the audit, $7: the record's life,
-	// $8: the fence of the verdict that is recorded, NULL for an effect that is known to have
+	// $4: the row's created_at, $5: the ref, $6: the pause before the recheck, $7: the record's
+	// life, $8: the fence of the verdict that is recorded, NULL for an effect that is known to have
 	// happened.
 	s.done = text(update(`{id} AND e.created_at = $4::timestamptz AND e.state <> 'done'
    AND ($8::bigint IS NULL OR e.fence = $8::bigint)`,
@@ -59,7 +59,7 @@ func (s *statements) changes(text func(string) string) {
        twice = `+withRef(withoutRef("$5::text"), "NULLIF(e.ref, $5::text)")+`,
        due_at = CASE WHEN e.looked THEN {in $6} END, input = CASE WHEN e.looked THEN e.input END,
        verdict = NULL, verdict_value = NULL, tries = 0, forget_at = {a day after $7}`))
-	// $5: the pause before the audit, $6: the record's life, $7: a look-up has just found nothing.
+	// $5: the pause before the recheck, $6: the record's life, $7: a look-up has just found nothing.
 	s.refused = text(update("{unchanged} AND e.state <> 'done'", `state = 'done', ref = NULL,
        twice = `+withRef("e.twice", "e.ref")+`, looked = e.looked OR $7::bool,
        due_at = CASE WHEN e.looked OR $7::bool THEN {in $5} END,
@@ -75,11 +75,11 @@ func (s *statements) changes(text func(string) string) {
    AND e.fingerprint <> `+table.Erased+` AND NOT `+hasRef("e.twice", "$5::text"),
 		`ref = CASE WHEN e.state = 'done' THEN e.ref ELSE COALESCE(e.ref, $5::text) END,
        twice = CASE WHEN e.state = 'done' THEN `+withRef("e.twice", "$5::text")+` ELSE `+withFurther("$5::text")+` END`))
-	// $5: the lease of the audit.
-	s.audit = text(update("{unchanged} AND e.state = 'done' AND e.due_at <= clock.t",
+	// $5: the lease of the recheck.
+	s.recheck = text(update("{unchanged} AND e.state = 'done' AND e.due_at <= clock.t",
 		"fence = {next}, due_at = {in $5}, tries = e.tries + 1"))
-	// $5: the pause before another audit, NULL for none.
-	s.audited = text(update("{unchanged} AND e.state = 'done'",
+	// $5: the pause before another recheck, NULL for none.
+	s.rechecked = text(update("{unchanged} AND e.state = 'done'",
 		"due_at = {in $5}, input = CASE WHEN $5::interval IS NOT NULL THEN e.input END"))
 }
 

@@ -145,14 +145,14 @@ var events = map[string]struct {
 		},
 		to: map[string]State{"pending": Pending, "pending off": Pending, "running due": Pending, "parked": Pending, "parked due": Pending},
 	},
-	"take to audit": {
+	"take to recheck": {
 		do: func(ctx context.Context, x *Tools, h *held) error {
-			return x.change(ctx, h, x.sql.audit, x.opts.Lease)
+			return x.change(ctx, h, x.sql.recheck, x.opts.Lease)
 		},
 		to: map[string]State{"done due": Done},
 	},
-	"audited": {
-		do:    func(ctx context.Context, x *Tools, h *held) error { return x.change(ctx, h, x.sql.audited, nil) },
+	"rechecked": {
+		do:    func(ctx context.Context, x *Tools, h *held) error { return x.change(ctx, h, x.sql.rechecked, nil) },
 		to:    map[string]State{"done": Done, "done due": Done},
 		keeps: true,
 	},

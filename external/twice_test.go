@@ -214,7 +214,7 @@ func TestRefsAreListedOnce(t *testing.T) {
 	}
 }
 
-// TestWrongVerdictsAreFoundOut audits a refusal that relies on a wrong verdict: nothing had
+// TestWrongVerdictsAreFoundOut rechecks a refusal that relies on a wrong verdict: nothing had
 // happened, an operator said.
 func TestWrongVerdictsAreFoundOut(t *testing.T) {
 	t.Parallel()

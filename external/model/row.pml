@@ -43,15 +43,15 @@ byte finished = 0;    /* for which refs Finish has run, as bits */
 
 /* Where a worker stands. */
 #define IDLE 0
-#define READ 1     /* has read what is due and has not taken it */
-#define BEGUN 2    /* has begun an attempt */
-#define SENDING 3  /* has checked the lease; has not sent yet, or waits for the answer */
+#define READ 1       /* has read what is due and has not taken it */
+#define BEGUN 2      /* has begun an attempt */
+#define SENDING 3    /* has checked the lease; has not sent yet, or waits for the answer */
 #define ANSWERED 4
 #define LOOKING 5
 #define LOOKED 6
-#define JUDGING 7  /* carries out a verdict */
-#define AUDITING 8 /* looks after the answer */
-#define AUDITED 9
+#define JUDGING 7    /* carries out a verdict */
+#define RECHECKING 8 /* looks after the answer */
+#define RECHECKED 9
 
 typedef Worker {
 	byte at;
@@ -150,7 +150,7 @@ inline conclude(what) {
 	keyless = 0;
 	confirmed = 0;
 	settle = 0;
-	due = (looked && !NO_AUDIT && !(NO_REFUSAL_AUDIT && what == REFUSED) -> AUDIT : NEVER)
+	due = (looked && !NO_RECHECK && !(NO_REFUSAL_RECHECK && what == REFUSED) -> RECHECK : NEVER)
 }
 
 /* A success is recorded, or kept where Finish fails, whatever the fence is: the record's primary

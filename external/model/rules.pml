@@ -113,9 +113,9 @@
 #ifndef NO_DONE_CHECK
 #define NO_DONE_CHECK 0
 #endif
-/* The row is forgotten after the audit. */
-#ifndef FORGET_BEFORE_AUDIT
-#define FORGET_BEFORE_AUDIT 0
+/* The row is forgotten after the recheck. */
+#ifndef FORGET_BEFORE_RECHECK
+#define FORGET_BEFORE_RECHECK 0
 #endif
 /* A key is sent again only where it holds: where it is known at the end of the attempt. */
 #ifndef NO_KEY_WINDOW
@@ -166,12 +166,12 @@
 #define SETTLED_AT_EXTENSION 0
 #endif
 /* An answer that relies on a look which found nothing is looked at once more. */
-#ifndef NO_AUDIT
-#define NO_AUDIT 0
+#ifndef NO_RECHECK
+#define NO_RECHECK 0
 #endif
 /* That is so of a refusal too. */
-#ifndef NO_REFUSAL_AUDIT
-#define NO_REFUSAL_AUDIT 0
+#ifndef NO_REFUSAL_RECHECK
+#define NO_REFUSAL_RECHECK 0
 #endif
 /* A key is sent again only where every attempt had it. */
 #ifndef KEY_OF_ANOTHER_RELEASE
@@ -205,15 +205,15 @@
 #if SETTLES
 #define REACH (LEASE + LATE)
 #define GRACE(ticks) ((ticks) < LATE -> (ticks) : LATE)
-#define AUDIT (TIMEOUT + LATE)
+#define RECHECK (TIMEOUT + LATE)
 #elif KEY
 #define REACH (PATIENCE + 1)
 #define GRACE(ticks) (ticks)
-#define AUDIT REACH
+#define RECHECK REACH
 #else
 #define REACH FOREVER
 #define GRACE(ticks) (ticks)
-#define AUDIT 1
+#define RECHECK 1
 #endif
 #if !SETTLES
 #define TO_SETTLE 0

@@ -271,18 +271,18 @@ end:
 		fi
 	}
 
-	/* The audit: a look after the answer, by whoever has taken the row. */
+	/* The recheck: a look after the answer, by whoever has taken the row. */
 	:: d_step { w[i].at == IDLE && due == 0 && state == DONE ->
-		take(i, AUDITING)
+		take(i, RECHECKING)
 	}
-	:: atomic { w[i].at == AUDITING ->
+	:: atomic { w[i].at == RECHECKING ->
 		if
 		:: w[i].more = (!w[i].old && (effects > 1 || record == REFUSED && effects > 0))
 		:: FAULT -> SPEND; w[i].answer = FAILED
 		fi;
-		w[i].at = AUDITED
+		w[i].at = RECHECKED
 	}
-	:: d_step { w[i].at == AUDITED ->
+	:: d_step { w[i].at == RECHECKED ->
 		twice = (w[i].more && !w[i].old -> 1 : twice);
 		due = (HOLDS_ROW(i) && state == DONE -> (w[i].answer == FAILED -> BACKOFF : NEVER) : due);
 		idle(i)

@@ -51,7 +51,7 @@ inline tick(i) {
 #define MAY_BE_RESOLVED ((state == PARKED || state == RUNNING && ENDED) && verdict == NONE && !UNDER_WAY)
 
 #define NOTHING_KNOWN (!UNDER_WAY && key_left == 0)
-#define MAY_FORGET (REUSE && life == 0 && state == DONE && (due == NEVER || FORGET_BEFORE_AUDIT) && NOTHING_KNOWN)
+#define MAY_FORGET (REUSE && life == 0 && state == DONE && (due == NEVER || FORGET_BEFORE_RECHECK) && NOTHING_KNOWN)
 
 active proctype world() {
 	byte i, ref;

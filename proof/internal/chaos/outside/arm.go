@@ -90,7 +90,7 @@ const (
 	shortKept, outage, betweenOutages = 6, 8, 8
 	// soonest and latest bound the delay of a late request, unless the arm bounds it.
 	soonest, latest = 0.3, 2
-	// early is the Settles of the arms whose requests are as late as veryLate. The audit comes ten
+	// early is the Settles of the arms whose requests are as late as veryLate. The recheck comes ten
 	// times later, and still in time.
 	early, veryLate = 0.6, 5
 	// A control has this share of the operations, and at least controlLeast if the other arms have

@@ -19,7 +19,7 @@ const (
 	looks = 2
 )
 
-// drain waits until nothing is due: no open operation, no audit and no verdict, and every parked
+// drain waits until nothing is due: no open operation, no recheck and no verdict, and every parked
 // operation was looked up after its last possible effect.
 func (t *trial) drain(ctx context.Context) error {
 	d, err := dedup.New(t.db.Pool, nil)
