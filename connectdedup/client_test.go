@@ -23,7 +23,7 @@ func TestClientKey(t *testing.T) {
 	pool := pgtest.New(t).Pool(t)
 	d, err := dedup.New(pool, nil)
 	require.NoError(t, err)
-	guard, err := connectdedup.New(d, connectdedup.Options{
+	interceptor, err := connectdedup.New(d, connectdedup.Options{
 		Methods: []string{rpctest.Create},
 		Scope:   func(context.Context) (string, error) { return "acme", nil },
 	})
@@ -32,7 +32,7 @@ func TestClientKey(t *testing.T) {
 	srv := serve(t, rpctest.Service{Create: func(_ context.Context, in *shop.CreateRequest) (*shop.Order, error) {
 		runs.Add(1)
 		return &shop.Order{Id: in.GetItem()}, nil
-	}}, guard)
+	}}, interceptor)
 	again := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, request connect.AnyRequest) (response connect.AnyResponse, err error) {
 			for range 3 {

@@ -1,12 +1,13 @@
-// Package connectdedup guards the writing methods of a Connect server: a request that comes again
-// is answered with the first one's response, and the method's writes happen once. Connect serves
-// its own protocol, gRPC and gRPC-Web with one handler, and the guard stands behind all three.
+// Package connectdedup intercepts the writing methods of a Connect server: a request that comes
+// again is answered with the first one's response, and the method's writes happen once. Connect
+// serves its own protocol, gRPC and gRPC-Web with one handler, and the interceptor stands behind
+// all three.
 //
-//	guard, err := connectdedup.New(d, connectdedup.Options{
+//	interceptor, err := connectdedup.New(d, connectdedup.Options{
 //		Methods: []string{shopv1connect.OrdersCreateProcedure},
 //		Scope:   func(ctx context.Context) (string, error) { return tenantOf(ctx) },
 //	})
-//	path, handler := shopv1connect.NewOrdersHandler(&orders{}, connect.WithInterceptors(authenticate, guard))
+//	path, handler := shopv1connect.NewOrdersHandler(&orders{}, connect.WithInterceptors(authenticate, interceptor))
 //
 //	func (s *orders) Create(ctx context.Context, in *connect.Request[shopv1.CreateRequest]) (*connect.Response[shopv1.Order], error) {
 //		tx, ok := connectdedup.Tx(ctx)

@@ -40,7 +40,7 @@ func TestDoor(t *testing.T) {
 	}
 }
 
-// TestLongKilled kills a server every 60 requests. The control is a method without a guard.
+// TestLongKilled kills a server every 60 requests. The control is a method without the interceptor.
 func TestLongKilled(t *testing.T) {
 	t.Parallel()
 	door := doors["Connect"]
@@ -66,11 +66,11 @@ func newDoor(unknown bool, protocol connect.ClientOption) rpctest.Door {
 			return err
 		},
 		Server: func(d *dedup.Deduper, opts rpc.Options, s rpctest.Service) (rpctest.Server, error) {
-			guard, err := connectdedup.New(d, connectdedup.Options(opts))
+			interceptor, err := connectdedup.New(d, connectdedup.Options(opts))
 			if err != nil {
 				return nil, err
 			}
-			return newServer(s, guard), nil
+			return newServer(s, interceptor), nil
 		},
 		Dial: func(t testing.TB, addr string) rpctest.Client {
 			return client(caller{httpClient(t), "http://" + addr}, protocol)
@@ -97,11 +97,11 @@ func errorOf(s *spb.Status) error {
 	return err
 }
 
-func newServer(s rpctest.Service, guard connect.Interceptor) *http.Server {
+func newServer(s rpctest.Service, interceptor connect.Interceptor) *http.Server {
 	recovers := connect.WithRecover(func(context.Context, connect.Spec, http.Header, any) error {
 		return connect.NewError(connect.CodeInternal, errors.New("a panic"))
 	})
-	options := connect.WithHandlerOptions(recovers, connect.WithInterceptors(guard))
+	options := connect.WithHandlerOptions(recovers, connect.WithInterceptors(interceptor))
 	mux := http.NewServeMux()
 	mux.Handle(rpctest.Create, connect.NewUnaryHandler(rpctest.Create, unary(s.Create), options))
 	mux.Handle(rpctest.Pay, connect.NewUnaryHandler(rpctest.Pay, unary(s.Pay), options))
@@ -129,9 +129,9 @@ type caller struct {
 }
 
 // serve starts a server until the test ends.
-func serve(t testing.TB, s rpctest.Service, guard connect.Interceptor) caller {
+func serve(t testing.TB, s rpctest.Service, interceptor connect.Interceptor) caller {
 	t.Helper()
-	server := newServer(s, guard)
+	server := newServer(s, interceptor)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ended := make(chan error, 1)
@@ -202,7 +202,7 @@ func TestHandlersHeaders(t *testing.T) {
 	t.Cleanup(pool.Close)
 	d, err := dedup.New(pool, nil)
 	require.NoError(t, err)
-	guard, err := connectdedup.New(d, connectdedup.Options{
+	interceptor, err := connectdedup.New(d, connectdedup.Options{
 		Methods: []string{rpctest.Create},
 		Scope:   func(context.Context) (string, error) { return "acme", nil },
 	})
@@ -216,7 +216,7 @@ func TestHandlersHeaders(t *testing.T) {
 		response := connect.NewResponse(&shop.Order{Id: in.Msg.GetItem()})
 		response.Header().Set("Run", "1")
 		return response, nil
-	}, connect.WithInterceptors(guard)))
+	}, connect.WithInterceptors(interceptor)))
 	t.Cleanup(server.Close)
 	send := func(item string) rpctest.Answer {
 		in := &shop.CreateRequest{RequestId: item, Item: item}
@@ -243,7 +243,7 @@ func TestCurl(t *testing.T) {
 	pool := pgtest.New(t).Pool(t)
 	d, err := dedup.New(pool, nil)
 	require.NoError(t, err)
-	guard, err := connectdedup.New(d, connectdedup.Options{
+	interceptor, err := connectdedup.New(d, connectdedup.Options{
 		Methods: []string{rpctest.Create},
 		Scope:   func(context.Context) (string, error) { return "acme", nil },
 	})
@@ -252,7 +252,7 @@ func TestCurl(t *testing.T) {
 	srv := serve(t, rpctest.Service{Create: func(_ context.Context, in *shop.CreateRequest) (*shop.Order, error) {
 		runs++
 		return &shop.Order{Id: in.GetItem()}, nil
-	}}, guard)
+	}}, interceptor)
 	transport := new(http.Transport)
 	defer transport.CloseIdleConnections()
 	post := func(body, key string) (*http.Response, map[string]any) {

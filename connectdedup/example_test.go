@@ -15,14 +15,14 @@ import (
 
 // A request is sent twice. Generated code would make the handler and the client of the service;
 // shop.CreateRequest has the field request_id.
-func ExampleGuard() {
+func ExampleInterceptor() {
 	ctx := context.Background()
 	pool, drop := pgtest.Example(`CREATE TABLE orders (item text)`)
 	defer drop()
 	d, err := dedup.New(pool, nil)
 	must(err)
 	const procedure = "/shop.v1.Orders/Create" // OrdersCreateProcedure
-	guard, err := connectdedup.New(d, connectdedup.Options{
+	interceptor, err := connectdedup.New(d, connectdedup.Options{
 		Methods: []string{procedure},
 		Scope:   func(context.Context) (string, error) { return "acme", nil },
 	})
@@ -34,7 +34,7 @@ func ExampleGuard() {
 		}
 		return connect.NewResponse(&shop.Order{Id: "order of a " + in.Msg.GetItem()}), nil
 	}
-	server := httptest.NewServer(connect.NewUnaryHandler(procedure, create, connect.WithInterceptors(guard)))
+	server := httptest.NewServer(connect.NewUnaryHandler(procedure, create, connect.WithInterceptors(interceptor)))
 	defer server.Close()
 
 	orders := connect.NewClient[shop.CreateRequest, shop.Order](server.Client(), server.URL+procedure)

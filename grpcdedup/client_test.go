@@ -42,14 +42,14 @@ func TestClientKey(t *testing.T) {
 	require.NoError(t, err)
 	d, err := dedup.New(pool, nil)
 	require.NoError(t, err)
-	guard, err := grpcdedup.New(d, grpcdedup.Options{
+	interceptor, err := grpcdedup.New(d, grpcdedup.Options{
 		Methods: []string{rpctest.Create},
 		Scope:   func(context.Context) (string, error) { return "acme", nil },
 	})
 	require.NoError(t, err)
 	var tries atomic.Int32
 	loses := func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		answer, err := guard.Unary(ctx, request, info, handler)
+		answer, err := interceptor.Unary(ctx, request, info, handler)
 		if err == nil && tries.Add(1)%2 != 0 {
 			return nil, status.Error(codes.Unavailable, "the connection is lost")
 		}

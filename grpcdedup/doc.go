@@ -1,11 +1,11 @@
-// Package grpcdedup guards the writing methods of a gRPC server: a request that comes again is
+// Package grpcdedup intercepts the writing methods of a gRPC server: a request that comes again is
 // answered with the first one's response, and the method's writes happen once.
 //
-//	guard, err := grpcdedup.New(d, grpcdedup.Options{
+//	interceptor, err := grpcdedup.New(d, grpcdedup.Options{
 //		Methods: []string{shopv1.Orders_Create_FullMethodName},
 //		Scope:   func(ctx context.Context) (string, error) { return tenantOf(ctx) },
 //	})
-//	server := grpc.NewServer(grpc.ChainUnaryInterceptor(authenticate, guard.Unary))
+//	server := grpc.NewServer(grpc.ChainUnaryInterceptor(authenticate, interceptor.Unary))
 //
 //	func (s *orders) Create(ctx context.Context, in *shopv1.CreateRequest) (*shopv1.Order, error) {
 //		tx, ok := grpcdedup.Tx(ctx)
@@ -34,8 +34,8 @@
 // A response is recorded in the handler's transaction, with its unknown fields, and given to every
 // later request. The header idempotency-replayed is "true" then. Headers and trailers that the
 // handler sends are not recorded: they go with the answer of the run that was committed, and with
-// no other. grpc.SetSendCompressor and grpc.ClientSupportedCompressors fail in a guarded handler:
-// call them in an interceptor before the guard.
+// no other. grpc.SetSendCompressor and grpc.ClientSupportedCompressors fail behind the
+// interceptor: call them in one before it.
 //
 // An error of the handler rolls back, is passed on as it is, and a retry runs the handler again.
 // Return a status: the text of a database error has values in it. [dedup.Final] around an error
@@ -66,5 +66,5 @@
 // A client may send any request again with its key, whatever the code. One that retries by a policy
 // of grpc-go lists ABORTED and UNAVAILABLE. A RetryInfo's delay is also sent as the trailer
 // grpc-retry-pushback-ms, which grpc-go uses as its pause. grpc-go does not retry
-// an answer that has a header, so an interceptor before the guard sets none.
+// an answer that has a header, so an interceptor before this one sets none.
 package grpcdedup

@@ -29,7 +29,7 @@ func TestDoor(t *testing.T) {
 	rpctest.Run(t, door)
 }
 
-// TestLongKilled kills a server every 60 requests. The control is a method without a guard.
+// TestLongKilled kills a server every 60 requests. The control is a method without the interceptor.
 func TestLongKilled(t *testing.T) {
 	t.Parallel()
 	doubled, kills := door.Killed(t, rpctest.Create, 500, 60)
@@ -46,11 +46,11 @@ var door = rpctest.Door{
 		return err
 	},
 	Server: func(d *dedup.Deduper, opts rpc.Options, s rpctest.Service) (rpctest.Server, error) {
-		guard, err := grpcdedup.New(d, grpcdedup.Options(opts))
+		interceptor, err := grpcdedup.New(d, grpcdedup.Options(opts))
 		if err != nil {
 			return nil, err
 		}
-		return newServer(s, guard.Unary), nil
+		return newServer(s, interceptor.Unary), nil
 	},
 	Dial: func(t testing.TB, addr string) rpctest.Client { return client(dial(t, addr)) },
 	Tx:   grpcdedup.Tx,
@@ -79,7 +79,7 @@ func (s server) Close() error {
 	return nil
 }
 
-func newServer(s rpctest.Service, guard grpc.UnaryServerInterceptor) server {
+func newServer(s rpctest.Service, interceptor grpc.UnaryServerInterceptor) server {
 	recovers := func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (_ any, err error) {
 		defer func() {
 			if recover() != nil {
@@ -88,7 +88,7 @@ func newServer(s rpctest.Service, guard grpc.UnaryServerInterceptor) server {
 		}()
 		return handler(ctx, request)
 	}
-	srv := grpc.NewServer(grpc.ChainUnaryInterceptor(recovers, guard))
+	srv := grpc.NewServer(grpc.ChainUnaryInterceptor(recovers, interceptor))
 	srv.RegisterService(&grpc.ServiceDesc{ServiceName: "shop.v1.Orders", Methods: []grpc.MethodDesc{
 		unary("Create", s.Create), unary("Pay", s.Pay), unary("Get", s.Get), unary("Touch", s.Touch),
 	}}, nil)
@@ -121,9 +121,9 @@ func dial(t testing.TB, addr string, opts ...grpc.DialOption) *grpc.ClientConn {
 }
 
 // serve starts a server until the test ends, and returns a connection to it.
-func serve(t testing.TB, s rpctest.Service, guard grpc.UnaryServerInterceptor, opts ...grpc.DialOption) *grpc.ClientConn {
+func serve(t testing.TB, s rpctest.Service, interceptor grpc.UnaryServerInterceptor, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	srv := newServer(s, guard)
+	srv := newServer(s, interceptor)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	served := make(chan error, 1)

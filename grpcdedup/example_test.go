@@ -14,17 +14,17 @@ import (
 
 // A request is sent twice. The program has generated code for the service; shop.CreateRequest has
 // the field request_id.
-func ExampleGuard_Unary() {
+func ExampleInterceptor_Unary() {
 	pool, drop := pgtest.Example(`CREATE TABLE orders (item text)`)
 	defer drop()
 	d, err := dedup.New(pool, nil)
 	must(err)
-	guard, err := grpcdedup.New(d, grpcdedup.Options{
+	interceptor, err := grpcdedup.New(d, grpcdedup.Options{
 		Methods: []string{"/shop.v1.Orders/Create"}, // Orders_Create_FullMethodName
 		Scope:   func(context.Context) (string, error) { return "acme", nil },
 	})
 	must(err)
-	_ = grpc.NewServer(grpc.ChainUnaryInterceptor(guard.Unary)) // calls the interceptor as follows
+	_ = grpc.NewServer(grpc.ChainUnaryInterceptor(interceptor.Unary)) // calls the interceptor as follows
 
 	create := func(ctx context.Context, in any) (any, error) {
 		tx, _ := grpcdedup.Tx(ctx)
@@ -34,7 +34,7 @@ func ExampleGuard_Unary() {
 	}
 	method := &grpc.UnaryServerInfo{FullMethod: "/shop.v1.Orders/Create"}
 	for range 2 {
-		order, err := guard.Unary(context.Background(), &shop.CreateRequest{RequestId: "k1", Item: "lamp"}, method, create)
+		order, err := interceptor.Unary(context.Background(), &shop.CreateRequest{RequestId: "k1", Item: "lamp"}, method, create)
 		must(err)
 		fmt.Println(order.(*shop.Order).GetId())
 	}

@@ -12,7 +12,8 @@ import (
 
 // stream is a [grpc.ServerTransportStream] that keeps the headers and trailers of one run of a
 // handler until its answer is certain. A run that is rolled back may not leave its own behind. Nor
-// may headers go with a status of the guard: a client of grpc-go does not retry after a header.
+// may headers go with a status of the interceptor: a client of grpc-go does not retry after a
+// header.
 type stream struct {
 	method string
 

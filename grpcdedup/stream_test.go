@@ -17,13 +17,13 @@ import (
 	"github.com/tooldedup/dedup/internal/rpc/rpctest/shop"
 )
 
-// TestHeaderIsSentOnce: in a guarded handler SetHeader and SendHeader fail after SendHeader, as in
-// one without a guard.
+// TestHeaderIsSentOnce: behind the interceptor SetHeader and SendHeader fail after SendHeader, as
+// without it.
 func TestHeaderIsSentOnce(t *testing.T) {
 	t.Parallel()
 	d, err := dedup.New(pgtest.New(t).Pool(t), nil)
 	require.NoError(t, err)
-	guard, err := grpcdedup.New(d, grpcdedup.Options{
+	interceptor, err := grpcdedup.New(d, grpcdedup.Options{
 		Methods: []string{rpctest.Create},
 		Scope:   func(context.Context) (string, error) { return "acme", nil },
 	})
@@ -48,10 +48,10 @@ func TestHeaderIsSentOnce(t *testing.T) {
 			sends(ctx)
 			return &shop.Receipt{}, nil
 		},
-	}, guard.Unary)
+	}, interceptor.Unary)
 	for method, message := range map[string][2]any{
 		rpctest.Create: {&shop.CreateRequest{RequestId: "k"}, &shop.Order{}},
-		rpctest.Touch:  {&shop.PayRequest{}, &shop.Receipt{}}, // without a guard
+		rpctest.Touch:  {&shop.PayRequest{}, &shop.Receipt{}}, // is not intercepted
 	} {
 		var header metadata.MD
 		require.NoError(t, conn.Invoke(t.Context(), method, message[0], message[1], grpc.Header(&header)))

@@ -48,14 +48,14 @@ func open(t testing.TB, opts httpdedup.Options, conf ...func(*pgxpool.Config)) *
 	require.NoError(t, err)
 	s.d, err = dedup.New(s.pool, nil)
 	require.NoError(t, err)
-	s.guard(t, opts)
+	s.use(t, opts)
 	s.srv = httptest.NewServer(s.mux)
 	t.Cleanup(s.srv.Close)
 	return s
 }
 
-// guard makes the shop's middleware.
-func (s *shop) guard(t testing.TB, opts httpdedup.Options) {
+// use makes the shop's middleware.
+func (s *shop) use(t testing.TB, opts httpdedup.Options) {
 	t.Helper()
 	if opts.Scope == nil {
 		opts.Scope = tenant

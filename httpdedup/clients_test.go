@@ -65,7 +65,7 @@ var wireClients = map[string]func(t *testing.T, url string, requests []wireReque
 	"Node's fetch":  func(t *testing.T, url string, all []wireRequest) []wireAnswer { return byNode(t, "fetch", url, all) },
 }
 
-// wireServer serves one guarded handler for every path, over HTTP/1.1 and HTTP/2.
+// wireServer serves one wrapped handler for every path, over HTTP/1.1 and HTTP/2.
 func wireServer(t *testing.T) (*shop, string) {
 	t.Helper()
 	s := open(t, httpdedup.Options{})

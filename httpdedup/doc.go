@@ -2,9 +2,9 @@
 // handler's writes and its answer are one Postgres transaction. A request that is sent again gets
 // the first answer.
 //
-//	m, err := httpdedup.New(d, httpdedup.Options{Scope: account})
-//	mux.Handle("POST /orders", authenticated(m.Wrap("create_order", http.HandlerFunc(createOrder))))
-//	mux.Handle("GET /operations/{tool}/{key}", authenticated(m.Operations()))
+//	middleware, err := httpdedup.New(d, httpdedup.Options{Scope: account})
+//	mux.Handle("POST /orders", authenticated(middleware.Wrap("create_order", http.HandlerFunc(createOrder))))
+//	mux.Handle("GET /operations/{tool}/{key}", authenticated(middleware.Operations()))
 //
 //	func createOrder(w http.ResponseWriter, r *http.Request) {
 //		tx, _ := httpdedup.Tx(r.Context())

@@ -17,11 +17,11 @@ func ExampleACPOptions() {
 	must(err)
 	opts := httpdedup.ACPOptions()
 	opts.Scope = account
-	m, err := httpdedup.New(d, opts)
+	middleware, err := httpdedup.New(d, opts)
 	must(err)
 
 	mux := http.NewServeMux()
-	mux.Handle("POST /checkout_sessions", authenticatedByPassword(m.Wrap("create_checkout", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	mux.Handle("POST /checkout_sessions", authenticatedByPassword(middleware.Wrap("create_checkout", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusCreated)
 	}))))
 	for range 2 {
@@ -44,11 +44,11 @@ func ExampleStripeOptions() {
 	must(err)
 	opts := httpdedup.StripeOptions()
 	opts.Scope = account
-	m, err := httpdedup.New(d, opts)
+	middleware, err := httpdedup.New(d, opts)
 	must(err)
 
 	mux := http.NewServeMux()
-	mux.Handle("POST /v1/charges", authenticatedByPassword(m.Wrap("charge", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	mux.Handle("POST /v1/charges", authenticatedByPassword(middleware.Wrap("charge", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	for _, body := range []string{`{"amount": 500}`, `{"amount": 500}`, `{"amount": 700}`} {
 		res := answer(mux, "POST", "/v1/charges", "8e03978e", body)
 		fmt.Println(res.StatusCode, "replayed:", res.Header.Get("Idempotent-Replayed") == "true")

@@ -24,7 +24,7 @@ func ExampleMiddleware() {
 	d, err := dedup.New(pool, nil)
 	must(err)
 
-	m, err := httpdedup.New(d, httpdedup.Options{Scope: account})
+	middleware, err := httpdedup.New(d, httpdedup.Options{Scope: account})
 	must(err)
 	mux := http.NewServeMux()
 	createOrder := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,8 +42,8 @@ func ExampleMiddleware() {
 		w.Header().Set("Location", fmt.Sprintf("/orders/%d", id))
 		w.WriteHeader(http.StatusCreated) // sent after the commit
 	})
-	mux.Handle("POST /orders", authenticatedByPassword(m.Wrap("create_order", createOrder)))
-	mux.Handle("GET /operations/{tool}/{key}", authenticatedByPassword(m.Operations()))
+	mux.Handle("POST /orders", authenticatedByPassword(middleware.Wrap("create_order", createOrder)))
+	mux.Handle("GET /operations/{tool}/{key}", authenticatedByPassword(middleware.Operations()))
 
 	for range 2 {
 		fmt.Println(send(mux, "POST", "/orders", `"8e03978e"`, `{"item": "lamp"}`))
@@ -64,11 +64,11 @@ func ExampleFinal() {
 	defer done()
 	d, err := dedup.New(pool, nil)
 	must(err)
-	m, err := httpdedup.New(d, httpdedup.Options{Scope: account})
+	middleware, err := httpdedup.New(d, httpdedup.Options{Scope: account})
 	must(err)
 
 	mux := http.NewServeMux()
-	mux.Handle("POST /charges", authenticatedByPassword(m.Wrap("charge", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("POST /charges", authenticatedByPassword(middleware.Wrap("charge", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		httpdedup.Final(r.Context())
 		w.WriteHeader(http.StatusPaymentRequired)
 	}))))
@@ -87,12 +87,12 @@ func ExampleMiddleware_Operations() {
 	defer done()
 	d, err := dedup.New(pool, nil)
 	must(err)
-	m, err := httpdedup.New(d, httpdedup.Options{Scope: account})
+	middleware, err := httpdedup.New(d, httpdedup.Options{Scope: account})
 	must(err)
 
 	mux := http.NewServeMux()
-	mux.Handle("GET /operations/{tool}/{key}", authenticatedByPassword(m.Operations()))
-	mux.Handle("POST /exports", authenticatedByPassword(m.Wrap("export", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	mux.Handle("GET /operations/{tool}/{key}", authenticatedByPassword(middleware.Operations()))
+	mux.Handle("POST /exports", authenticatedByPassword(middleware.Wrap("export", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"rows": 3}`)
 	}))))
 	look := func() {

@@ -38,11 +38,11 @@ func ExampleMiddleware_Tool() {
 		},
 	}}))
 
-	m, err := httpdedup.New(d, httpdedup.Options{Scope: account, Tools: tools})
+	middleware, err := httpdedup.New(d, httpdedup.Options{Scope: account, Tools: tools})
 	must(err)
 	mux := http.NewServeMux()
-	mux.Handle("POST /mails", authenticatedByPassword(m.Tool("send_mail")))
-	mux.Handle("GET /operations/{tool}/{key}", authenticatedByPassword(m.Operations()))
+	mux.Handle("POST /mails", authenticatedByPassword(middleware.Tool("send_mail")))
+	mux.Handle("GET /operations/{tool}/{key}", authenticatedByPassword(middleware.Operations()))
 
 	for _, to := range []string{"alice@example.com", "bob@example.com"} {
 		key, body := to[:3], fmt.Sprintf(`{"to": %q}`, to)

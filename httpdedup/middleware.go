@@ -15,7 +15,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// Middleware guards handlers. It is safe for concurrent use. Make one, and wrap every handler that
+// Middleware wraps handlers. It is safe for concurrent use. Make one, and wrap every handler that
 // writes.
 type Middleware struct {
 	d    *dedup.Deduper

@@ -116,7 +116,7 @@ func TestAuthenticationIsAround(t *testing.T) {
 	t.Parallel()
 	guide, err := os.ReadFile("../docs/guide.md")
 	require.NoError(t, err)
-	for _, layers := range []string{`authenticated(guard.Wrap("create_ticket", `, `authenticated(guard.Operations())`} {
+	for _, layers := range []string{`authenticated(middleware.Wrap("create_ticket", `, `authenticated(middleware.Operations())`} {
 		require.True(t, strings.Contains(string(guide), layers), "docs/guide.md lacks %s", layers) //nolint:testifylint // require.Contains would print all of it
 	}
 }

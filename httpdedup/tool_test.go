@@ -52,10 +52,10 @@ func openTill(t *testing.T, opts httpdedup.Options) *till {
 	require.NoError(t, s.tools.Add(tool.ExternalTool[chargeIn, charge]{Tool: s.charging()}))
 	opts.Tools = s.tools
 	opts.MaxWait = -1
-	s.guard(t, opts)
+	s.use(t, opts)
 	impatient := s.m.Tool("charge")
 	opts.MaxWait = 0
-	s.guard(t, opts)
+	s.use(t, opts)
 	patient := s.m.Tool("charge")
 	s.mux.HandleFunc("/charges", func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Impatient") != "" {
@@ -355,7 +355,7 @@ func openShelf(t *testing.T) (*shop, *tool.Registry) {
 			},
 		},
 	))
-	s.guard(t, httpdedup.Options{Tools: tools})
+	s.use(t, httpdedup.Options{Tools: tools})
 	for _, name := range []string{"order", "create_order", "cancel", "set", "count"} {
 		s.mux.Handle("/"+name, s.m.Tool(name))
 	}

@@ -53,7 +53,7 @@ func TestLongConformance(t *testing.T) {
 				d := newSuiteDB(t)
 				url := suite.serve(t, mode.stateless, d.settings(t, false))
 				require.Equal(t, alone, suite.run(t, url, mode.version))
-				require.Equal(t, mode.refused, d.count(t, "effects") == 0, "the calls passed through the guard")
+				require.Equal(t, mode.refused, d.count(t, "effects") == 0, "the calls passed through the middleware")
 				require.Zero(t, d.count(t, "tool_dedup"))
 			})
 			t.Run("Keyed", func(t *testing.T) {
@@ -118,7 +118,7 @@ func (c conformance) build(t *testing.T) {
 	require.NoError(t, err)
 	changed := string(source)
 	for from, to := range map[string]string{
-		"\tregisterPrompts(server)\n":             "\tregisterPrompts(server)\n\tguard(server)\n",
+		"\tregisterPrompts(server)\n":             "\tregisterPrompts(server)\n\taddMiddleware(server)\n",
 		"http.ListenAndServe(*httpAddr, handler)": "serve(handler)",
 	} {
 		require.Equal(t, 1, strings.Count(changed, from), "%q in the SDK's everything server", from)
@@ -129,8 +129,8 @@ func (c conformance) build(t *testing.T) {
 	here, err := os.Getwd()
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(overlay, []byte(asJSON(t, args{"Replace": args{
-		filepath.Join(here, "everything/main.go"):  patched,
-		filepath.Join(here, "everything/guard.go"): filepath.Join(here, "testdata/conformance/guard.go"),
+		filepath.Join(here, "everything/main.go"):       patched,
+		filepath.Join(here, "everything/middleware.go"): filepath.Join(here, "testdata/conformance/middleware.go"),
 	}})), 0o600))
 	out, err := exec.Command("go", "build", "-overlay", overlay, "-o", c.server, "./everything").CombinedOutput()
 	require.NoError(t, err, string(out))

@@ -86,10 +86,10 @@ func ExampleMiddleware() {
 		n, err := addNote(ctx, tx, in)
 		return nil, n, err
 	})
-	guard, err := mcpdedup.Middleware(d, map[string]mcpdedup.Policy{"add_note": {Class: tool.Write}},
+	middleware, err := mcpdedup.Middleware(d, map[string]mcpdedup.Policy{"add_note": {Class: tool.Write}},
 		&mcpdedup.Options{Scope: mcpdedup.SingleUser("me")})
 	must(err)
-	server.AddReceivingMiddleware(guard)
+	server.AddReceivingMiddleware(middleware)
 
 	ctx, client, stop := exampleClient(server)
 	for range 2 {
@@ -121,11 +121,11 @@ func ExamplePolicy() {
 		n, err := addNote(ctx, tx, in.NoteIn)
 		return nil, n, err
 	})
-	guard, err := mcpdedup.Middleware(d, map[string]mcpdedup.Policy{
+	middleware, err := mcpdedup.Middleware(d, map[string]mcpdedup.Policy{
 		"add_note": {Class: tool.Write, KeyArgument: "idempotency_key"},
 	}, &mcpdedup.Options{Scope: mcpdedup.SingleUser("me")})
 	must(err)
-	server.AddReceivingMiddleware(guard)
+	server.AddReceivingMiddleware(middleware)
 
 	ctx, client, stop := exampleClient(server)
 	for range 2 {

@@ -11,9 +11,9 @@ import (
 	"github.com/tooldedup/dedup/internal/door"
 )
 
-// spliceList returns a list of tools with the guarded ones changed. The list holds pointers to the
+// spliceList returns a list of tools with the wrapped ones changed. The list holds pointers to the
 // server's own tools, so it changes copies.
-func spliceList(ctx context.Context, guards map[string]*guard, opts *Options, result mcp.Result) (mcp.Result, error) {
+func spliceList(ctx context.Context, wrapped map[string]*wrappedTool, opts *Options, result mcp.Result) (mcp.Result, error) {
 	list, ok := result.(*mcp.ListToolsResult)
 	if !ok {
 		return nil, fmt.Errorf("mcpdedup: the list of tools is a %T", result)
@@ -21,13 +21,13 @@ func spliceList(ctx context.Context, guards map[string]*guard, opts *Options, re
 	spliced := *list
 	spliced.Tools = []*mcp.Tool{}
 	for _, t := range list.Tools {
-		g := guards[t.Name]
-		if g == nil {
+		w := wrapped[t.Name]
+		if w == nil {
 			opts.report(ctx, Failure{Tool: t.Name, Code: string(door.Unclassified),
 				Err: fmt.Errorf("mcpdedup: %s is none of the tools that Middleware was given, and clients do not see it; give its class, also if it only reads", door.Name(t.Name))})
 			continue
 		}
-		shown, err := g.show(t)
+		shown, err := w.show(t)
 		if err != nil {
 			opts.report(ctx, Failure{Tool: t.Name, Code: string(door.Failed), Err: err})
 			return nil, fmt.Errorf("mcpdedup: tool %s cannot be listed", t.Name)
@@ -38,28 +38,28 @@ func spliceList(ctx context.Context, guards map[string]*guard, opts *Options, re
 }
 
 // show returns a tool with the hints of its class and the added argument.
-func (g *guard) show(t *mcp.Tool) (*mcp.Tool, error) {
+func (w *wrappedTool) show(t *mcp.Tool) (*mcp.Tool, error) {
 	shown := *t
-	hints := annotations(g.info)
+	hints := annotations(w.info)
 	hints.OpenWorldHint = nil // only the tool's author knows it
 	if t.Annotations != nil {
 		hints.Title, hints.OpenWorldHint = t.Annotations.Title, t.Annotations.OpenWorldHint
 	}
 	shown.Annotations = hints
-	if g.keyArgument == "" {
+	if w.keyArgument == "" {
 		return &shown, nil
 	}
 	text, err := schemaText(t.InputSchema)
 	if err != nil {
 		return nil, err
 	}
-	shown.InputSchema, err = g.splice(text)
+	shown.InputSchema, err = w.splice(text)
 	var closed *closedError
 	switch {
 	case errors.Is(err, errArgumentTaken):
-		return nil, fmt.Errorf("mcpdedup: tool %s has an argument %s itself; rename it, or name it as Policy.KeyArgument if it is the key", t.Name, g.keyArgument)
+		return nil, fmt.Errorf("mcpdedup: tool %s has an argument %s itself; rename it, or name it as Policy.KeyArgument if it is the key", t.Name, w.keyArgument)
 	case errors.As(err, &closed):
-		return nil, fmt.Errorf("mcpdedup: the schema of tool %s may refuse arguments with %s among them, by %s; open it, name an argument of the tool's own as Policy.KeyArgument, or set Options.KeysInMeta and let clients send keys in _meta", t.Name, g.keyArgument, closed.keyword)
+		return nil, fmt.Errorf("mcpdedup: the schema of tool %s may refuse arguments with %s among them, by %s; open it, name an argument of the tool's own as Policy.KeyArgument, or set Options.KeysInMeta and let clients send keys in _meta", t.Name, w.keyArgument, closed.keyword)
 	case err != nil:
 		return nil, err
 	}

@@ -161,7 +161,7 @@ func TestUnidentified(t *testing.T) {
 	d := newDesk(t, nil)
 	var told []mcpdedup.Failure
 	user, nobody := collecting(&told, mcpdedup.TokenUser), collecting(&told, mcpdedup.SingleUser(""))
-	for _, server := range []*mcp.Server{d.server(t, user), guardedServer(t, d, user, policies), d.server(t, nobody)} {
+	for _, server := range []*mcp.Server{d.server(t, user), wrappedServer(t, d, user, policies), d.server(t, nobody)} {
 		cs := connect(t, server)
 		for _, name := range []string{"book", "find"} {
 			res := call(t, cs, name, args{"guest": "Ada", mcpdedup.KeyArgument: "k"})

@@ -12,15 +12,15 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// Middleware guards existing tools of a server that were written for the SDK and stay so. For new
+// Middleware wraps existing tools of a server that were written for the SDK and stay so. For new
 // tools, a registry and [AddTools] are less work.
 //
-//	guard, err := mcpdedup.Middleware(d, map[string]mcpdedup.Policy{
+//	middleware, err := mcpdedup.Middleware(d, map[string]mcpdedup.Policy{
 //		"get_order":    {Class: tool.ReadOnly},
 //		"refund_order": {Class: tool.Destructive, Retention: dedup.Retention{Result: 30 * 24 * time.Hour}},
 //	}, &mcpdedup.Options{Scope: mcpdedup.TokenUser})
 //	...
-//	server.AddReceivingMiddleware(guard)
+//	server.AddReceivingMiddleware(middleware)
 //
 // A call of a tool that writes runs the tool's handler inside [dedup.Do]. The handler writes
 // through the transaction that [Tx] returns; other writes are not protected. The result is recorded
@@ -59,13 +59,13 @@ func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.M
 	if found := problems(d, tools); len(found) > 0 {
 		return nil, &tool.RegistrationError{Problems: found}
 	}
-	guards := make(map[string]*guard, len(tools))
+	wrapped := make(map[string]*wrappedTool, len(tools))
 	for name, p := range tools {
-		g := &guard{d: d, policy: p, offered: offer(tool.Info{Name: name, RecordedAs: cmp.Or(p.RecordedAs, name), Class: p.Class}, &checked)}
+		w := &wrappedTool{d: d, policy: p, offered: offer(tool.Info{Name: name, RecordedAs: cmp.Or(p.RecordedAs, name), Class: p.Class}, &checked)}
 		if p.KeyArgument != "" {
-			g.keyArgument, g.ownKey = p.KeyArgument, true
+			w.keyArgument, w.ownKey = p.KeyArgument, true
 		}
-		guards[name] = g
+		wrapped[name] = w
 	}
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
@@ -75,17 +75,17 @@ func Middleware(d *dedup.Deduper, tools map[string]Policy, opts *Options) (mcp.M
 				if !ok {
 					return nil, fmt.Errorf("mcpdedup: tools/call with a %T", req)
 				}
-				g := guards[call.Params.Name]
-				if g == nil { // even if the server has it; this is the SDK's error for unknown tools
+				w := wrapped[call.Params.Name]
+				if w == nil { // even if the server has it; this is the SDK's error for unknown tools
 					return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", call.Params.Name)}
 				}
-				return g.call(ctx, call, next)
+				return w.call(ctx, call, next)
 			case "tools/list":
 				res, err := next(ctx, method, req)
 				if err != nil {
 					return nil, err
 				}
-				return spliceList(ctx, guards, &checked, res)
+				return spliceList(ctx, wrapped, &checked, res)
 			default:
 				return next(ctx, method, req)
 			}

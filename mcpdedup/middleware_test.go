@@ -82,18 +82,18 @@ func existing() *mcp.Server {
 	return server
 }
 
-// guard puts the tools of a server behind the middleware.
-func guard(t *testing.T, server *mcp.Server, tools *tool.Registry, opts *mcpdedup.Options, policies map[string]mcpdedup.Policy) *mcp.Server {
+// wrap puts the tools of a server behind the middleware.
+func wrap(t *testing.T, server *mcp.Server, tools *tool.Registry, opts *mcpdedup.Options, policies map[string]mcpdedup.Policy) *mcp.Server {
 	t.Helper()
-	guard, err := mcpdedup.Middleware(tools.Deduper(), policies, opts)
+	middleware, err := mcpdedup.Middleware(tools.Deduper(), policies, opts)
 	require.NoError(t, err)
-	server.AddReceivingMiddleware(guard)
+	server.AddReceivingMiddleware(middleware)
 	return server
 }
 
-func guardedServer(t *testing.T, d *desk, opts *mcpdedup.Options, policies map[string]mcpdedup.Policy) *mcp.Server {
+func wrappedServer(t *testing.T, d *desk, opts *mcpdedup.Options, policies map[string]mcpdedup.Policy) *mcp.Server {
 	t.Helper()
-	return guard(t, existing(), d.tools, opts, policies)
+	return wrap(t, existing(), d.tools, opts, policies)
 }
 
 var policies = map[string]mcpdedup.Policy{
@@ -104,7 +104,7 @@ var policies = map[string]mcpdedup.Policy{
 func TestMiddlewareReplays(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
-	server := guardedServer(t, d, oneUser(), policies)
+	server := wrappedServer(t, d, oneUser(), policies)
 	first := call(t, connect(t, server), "book", args{"guest": "Ada", mcpdedup.KeyArgument: "k"})
 	cs := connect(t, server)
 	again := call(t, cs, "book", args{"guest": "Ada", "note": "anew", mcpdedup.KeyArgument: "k"})
@@ -131,7 +131,7 @@ func TestMiddlewareReplays(t *testing.T) {
 func TestMiddlewareAnswers(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
-	cs := connect(t, guardedServer(t, d, oneUser(), policies))
+	cs := connect(t, wrappedServer(t, d, oneUser(), policies))
 	for _, c := range []struct {
 		tool, guest, code, text string // text is an error's
 		kept                    bool
@@ -172,7 +172,7 @@ func TestMiddlewareWithoutKey(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
 	var told []mcpdedup.Failure
-	cs := connect(t, guardedServer(t, d, collecting(&told, mcpdedup.SingleUser("house")), map[string]mcpdedup.Policy{"book": {Class: tool.Idempotent}}))
+	cs := connect(t, wrappedServer(t, d, collecting(&told, mcpdedup.SingleUser("house")), map[string]mcpdedup.Policy{"book": {Class: tool.Idempotent}}))
 	for range 2 {
 		res := call(t, cs, "book", args{"guest": "Ada"})
 		require.False(t, res.IsError, text(res))
@@ -217,7 +217,7 @@ func TestMiddlewareRefusesPolicies(t *testing.T) {
 func TestMiddlewareLists(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
-	server := guardedServer(t, d, oneUser(), policies)
+	server := wrappedServer(t, d, oneUser(), policies)
 	for range 2 { // the server's own tools are not changed
 		list, err := connect(t, server).ListTools(t.Context(), nil)
 		require.NoError(t, err)
@@ -229,7 +229,7 @@ func TestMiddlewareLists(t *testing.T) {
 	_, err := connect(t, server).ListTools(t.Context(), nil)
 	require.NoError(t, err, "a tool that reads may have an argument of that name")
 	var told []mcpdedup.Failure
-	guard(t, server, d.tools, collecting(&told, mcpdedup.TokenUser), map[string]mcpdedup.Policy{"book": {Class: tool.Write}, "find": {Class: tool.Write}})
+	wrap(t, server, d.tools, collecting(&told, mcpdedup.TokenUser), map[string]mcpdedup.Policy{"book": {Class: tool.Write}, "find": {Class: tool.Write}})
 	_, err = connect(t, server).ListTools(t.Context(), nil)
 	require.Error(t, err)
 	require.NotEmpty(t, told)
@@ -243,8 +243,8 @@ func TestRecordsOfTheOtherKind(t *testing.T) {
 	d := newDesk(t, nil)
 	var told []mcpdedup.Failure
 	added := connect(t, d.server(t, collecting(&told, mcpdedup.SingleUser("house"))))
-	guarded := connect(t, guardedServer(t, d, collecting(&told, mcpdedup.SingleUser("house")), policies))
-	for key, order := range map[string][2]*mcp.ClientSession{"k1": {added, guarded}, "k2": {guarded, added}} {
+	wrapped := connect(t, wrappedServer(t, d, collecting(&told, mcpdedup.SingleUser("house")), policies))
+	for key, order := range map[string][2]*mcp.ClientSession{"k1": {added, wrapped}, "k2": {wrapped, added}} {
 		arguments := args{"guest": "Ada", mcpdedup.KeyArgument: key}
 		first := call(t, order[0], "book", arguments)
 		require.False(t, first.IsError, text(first))
@@ -265,7 +265,7 @@ func TestRecordsOfTheOtherKind(t *testing.T) {
 func TestMiddlewareKeepsTheVersion(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
-	server := guardedServer(t, d, oneUser(), policies)
+	server := wrappedServer(t, d, oneUser(), policies)
 	for _, version := range []string{withSession, withoutSession} {
 		cs := connect(t, server, version)
 		says := func(name string, arguments args) string {

@@ -29,7 +29,7 @@ func TestKeyIsTheToolsOwnArgument(t *testing.T) {
 			tx, _ := mcpdedup.Tx(ctx)
 			return nil, mediaBuy(in), effect(ctx, tx, in.Key)
 		})
-	guard(t, server, d.tools, oneUser(), map[string]mcpdedup.Policy{"create_media_buy": {Class: tool.Write, KeyArgument: "idempotency_key"}})
+	wrap(t, server, d.tools, oneUser(), map[string]mcpdedup.Policy{"create_media_buy": {Class: tool.Write, KeyArgument: "idempotency_key"}})
 	cs := connect(t, server)
 	list, err := cs.ListTools(t.Context(), nil)
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// Policy configures how [Middleware] guards a tool.
+// Policy configures how [Middleware] wraps a tool.
 type Policy struct {
 	// Class says what running the tool again does. Required. A call of a ReadOnly tool is passed on
 	// unchanged if Options.Scope returns a scope.

@@ -16,7 +16,7 @@ func TestPrincipalsAreApart(t *testing.T) {
 	t.Parallel()
 	opts := &mcpdedup.Options{Scope: mcpdedup.TokenUser}
 	d := newDesk(t, nil)
-	for key, server := range map[string]*mcp.Server{"AddTools": d.server(t, opts), "Middleware": guardedServer(t, d, opts, policies)} {
+	for key, server := range map[string]*mcp.Server{"AddTools": d.server(t, opts), "Middleware": wrappedServer(t, d, opts, policies)} {
 		url := serve(t, server)
 		alice, bob := connectHTTP(t, url, "alice"), connectHTTP(t, url, "bob")
 		mine, other := args{"guest": "Ada", mcpdedup.KeyArgument: key}, args{"guest": "Bob", mcpdedup.KeyArgument: key}

@@ -20,7 +20,7 @@ func TestRecoveredIsNoDuplicate(t *testing.T) {
 	added, enveloped := newServer(), oneUser()
 	enveloped.Envelope = true
 	require.NoError(t, mcpdedup.AddTools(added, tools, enveloped))
-	guarded := guard(t, existing(), tools, oneUser(), policies)
+	wrapped := wrap(t, existing(), tools, oneUser(), policies)
 	call(t, connect(t, added), "book", args{"guest": "Ada", mcpdedup.KeyArgument: "warm"})
 	for key, c := range map[string]struct {
 		server   *mcp.Server
@@ -28,8 +28,8 @@ func TestRecoveredIsNoDuplicate(t *testing.T) {
 		bookings int
 	}{
 		"AddTools":   {added, "book", 1},
-		"Middleware": {guarded, "book", 1},
-		"Refusal":    {guarded, "refuse", 0},
+		"Middleware": {wrapped, "book", 1},
+		"Refusal":    {wrapped, "refuse", 0},
 	} {
 		cs := connect(t, c.server)
 		arguments := args{"guest": "Ada", mcpdedup.KeyArgument: key}

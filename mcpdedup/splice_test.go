@@ -60,14 +60,14 @@ func oddServer(schemas map[string]any) *mcp.Server {
 	return server
 }
 
-// guardAll puts a server's tools behind the middleware.
-func guardAll(t *testing.T, d *desk, server *mcp.Server, schemas map[string]any, opts *mcpdedup.Options) {
+// wrapAll puts a server's tools behind the middleware.
+func wrapAll(t *testing.T, d *desk, server *mcp.Server, schemas map[string]any, opts *mcpdedup.Options) {
 	t.Helper()
 	policies := map[string]mcpdedup.Policy{}
 	for name := range schemas {
 		policies[name] = mcpdedup.Policy{Class: tool.Write}
 	}
-	guard(t, server, d.tools, opts, policies)
+	wrap(t, server, d.tools, opts, policies)
 }
 
 // shownSchemas returns the exact bytes of the schemas in a server's list.
@@ -118,16 +118,16 @@ func TestMiddlewareChangesNothingButTheKey(t *testing.T) {
 
 	server := oddServer(schemas)
 	plain := shownSchemas(t, server)
-	guardAll(t, d, server, schemas, oneUser())
+	wrapAll(t, d, server, schemas, oneUser())
 	for range 2 {
-		guarded := shownSchemas(t, server)
-		require.Len(t, guarded, len(schemas))
+		wrapped := shownSchemas(t, server)
+		require.Len(t, wrapped, len(schemas))
 		for name, schema := range want {
-			require.Equal(t, escaped(schema), escaped(guarded[name]), name)
+			require.Equal(t, escaped(schema), escaped(wrapped[name]), name)
 		}
 		for name, odd := range oddSchemas {
 			require.Equal(t, escaped(odd.schema), escaped(plain[name]), "the SDK changes nothing")
-			require.Equal(t, escaped(want[name]), escaped(guarded[name+"-spaced"]), "the SDK leaves spaces out")
+			require.Equal(t, escaped(want[name]), escaped(wrapped[name+"-spaced"]), "the SDK leaves spaces out")
 		}
 	}
 }
@@ -149,7 +149,7 @@ func TestMiddlewareRefusesSchemas(t *testing.T) {
 		schemas := map[string]any{"odd": json.RawMessage(schema)}
 		server := oddServer(schemas)
 		var told []mcpdedup.Failure
-		guardAll(t, d, server, schemas, collecting(&told, mcpdedup.SingleUser("house")))
+		wrapAll(t, d, server, schemas, collecting(&told, mcpdedup.SingleUser("house")))
 		_, err := connect(t, server).ListTools(t.Context(), nil)
 		require.ErrorContains(t, err, "cannot be listed", schema)
 		require.Len(t, told, 1)
@@ -199,7 +199,7 @@ func TestClosedSchemas(t *testing.T) {
 		opts := oneUser()
 		opts.OnError = func(_ context.Context, f mcpdedup.Failure) { told = append(told, f.Err.Error()) }
 		server := oddServer(schemas)
-		guardAll(t, d, server, schemas, opts)
+		wrapAll(t, d, server, schemas, opts)
 		if c.keyword != "" {
 			_, err := connect(t, server).ListTools(t.Context(), nil)
 			require.Error(t, err, name)
@@ -209,7 +209,7 @@ func TestClosedSchemas(t *testing.T) {
 			require.Contains(t, told[0], "Options.KeysInMeta", name)
 			opts.KeysInMeta = true
 			server = oddServer(schemas)
-			guardAll(t, d, server, schemas, opts)
+			wrapAll(t, d, server, schemas, opts)
 			require.JSONEq(t, c.schema, shownSchemas(t, server)["odd"], name)
 			continue
 		}
@@ -231,9 +231,9 @@ func TestNoArguments(t *testing.T) {
 		return "rung", effect(ctx, tx, "ring")
 	}}))
 	schemas := map[string]any{"odd": json.RawMessage(`{"type":"object"}`)}
-	guarded := oddServer(schemas)
-	guardAll(t, d, guarded, schemas, oneUser())
-	for name, server := range map[string]*mcp.Server{"odd": guarded, "ring": d.server(t, oneUser())} {
+	wrapped := oddServer(schemas)
+	wrapAll(t, d, wrapped, schemas, oneUser())
+	for name, server := range map[string]*mcp.Server{"odd": wrapped, "ring": d.server(t, oneUser())} {
 		cs, before := connect(t, server), d.count(t, "effects")
 		for _, none := range []any{nil, json.RawMessage("null"), args{}} {
 			res, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: none, Meta: mcp.Meta{mcpdedup.MetaKey: "k"}})

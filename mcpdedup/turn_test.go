@@ -33,8 +33,8 @@ func keyedServers(t *testing.T, d *desk) map[string]keyed {
 	own["book"] = book
 	return map[string]keyed{
 		"AddTools":    {d.server(t, oneUser()), mcpdedup.KeyArgument},
-		"Middleware":  {guardedServer(t, d, oneUser(), policies), mcpdedup.KeyArgument},
-		"KeyArgument": {guardedServer(t, d, oneUser(), own), "note"},
+		"Middleware":  {wrappedServer(t, d, oneUser(), policies), mcpdedup.KeyArgument},
+		"KeyArgument": {wrappedServer(t, d, oneUser(), own), "note"},
 	}
 }
 

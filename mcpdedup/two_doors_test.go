@@ -55,7 +55,7 @@ func newHandler(pool *pgxpool.Pool, verify auth.TokenVerifier) (http.Handler, er
 	if err := mcpdedup.AddTools(server, tools, &mcpdedup.Options{Scope: mcpdedup.TokenUser}); err != nil {
 		return nil, err
 	}
-	guard, err := httpdedup.New(d, httpdedup.Options{
+	middleware, err := httpdedup.New(d, httpdedup.Options{
 		Tools: tools,
 		Scope: tokenUser,
 	})
@@ -64,8 +64,8 @@ func newHandler(pool *pgxpool.Pool, verify auth.TokenVerifier) (http.Handler, er
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true}))
-	mux.Handle("POST /tickets", guard.Tool("create_ticket"))
-	mux.Handle("GET /operations/{tool}/{key}", guard.Operations())
+	mux.Handle("POST /tickets", middleware.Tool("create_ticket"))
+	mux.Handle("GET /operations/{tool}/{key}", middleware.Operations())
 	return auth.RequireBearerToken(verify, nil)(mux), nil
 }
 

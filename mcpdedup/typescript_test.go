@@ -67,7 +67,7 @@ func TestLongTypeScriptClientTakesSchemas(t *testing.T) {
 				schemas[name] = json.RawMessage(odd.schema)
 			}
 			server := oddServer(schemas)
-			guardAll(t, d, server, schemas, &mcpdedup.Options{Scope: mcpdedup.TokenUser})
+			wrapAll(t, d, server, schemas, &mcpdedup.Options{Scope: mcpdedup.TokenUser})
 			requireCalls(t, d, script, sdk, serve(t, server, version), slices.Collect(maps.Keys(schemas)))
 		})
 	}

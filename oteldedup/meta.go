@@ -24,7 +24,7 @@ import (
 //			}
 //			return next(ctx, method, req)
 //		}
-//	}, guard)
+//	}, middleware)
 func ExtractMeta(ctx context.Context, meta map[string]any) context.Context {
 	carrier := make(propagation.MapCarrier, 3)
 	for _, name := range w3c.Fields() {

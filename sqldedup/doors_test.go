@@ -51,9 +51,9 @@ func TestDoors(t *testing.T) {
 	t.Run("HTTP", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		guard, err := httpdedup.New(b.d, httpdedup.Options{Scope: func(*http.Request) (string, error) { return "acme", nil }})
+		middleware, err := httpdedup.New(b.d, httpdedup.Options{Scope: func(*http.Request) (string, error) { return "acme", nil }})
 		require.NoError(t, err)
-		handler := guard.Wrap("add_note", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler := middleware.Wrap("add_note", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			tx, _ := httpdedup.Tx(r.Context())
 			if _, err := addNote(r.Context(), tx, "text"); err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)

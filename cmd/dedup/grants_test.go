@@ -73,9 +73,9 @@ func TestGrants(t *testing.T) {
 		return "", err
 	}))
 	must(err)
-	guard, err := httpdedup.New(i.d, httpdedup.Options{Scope: func(*http.Request) (string, error) { return "acme", nil }})
+	middleware, err := httpdedup.New(i.d, httpdedup.Options{Scope: func(*http.Request) (string, error) { return "acme", nil }})
 	must(err)
-	handler := guard.Wrap("http", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
+	handler := middleware.Wrap("http", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
 	for range 2 {
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil)
 		r.Header.Set("Idempotency-Key", `"k"`)

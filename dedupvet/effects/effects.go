@@ -74,10 +74,10 @@ func (r *region) calls() iter.Seq[ssa.CallInstruction] {
 }
 
 func (r *region) within(fn *ssa.Function, yield func(ssa.CallInstruction) bool) bool {
-	unguarded := unguarded(fn)
+	withoutTx := withoutTx(fn)
 	for in := range code.Instructions(fn) {
 		call, ok := in.(ssa.CallInstruction)
-		if !ok || slices.ContainsFunc(unguarded, func(b *ssa.BasicBlock) bool { return b.Dominates(in.Block()) }) {
+		if !ok || slices.ContainsFunc(withoutTx, func(b *ssa.BasicBlock) bool { return b.Dominates(in.Block()) }) {
 			continue
 		}
 		if !yield(call) {
@@ -92,9 +92,9 @@ func (r *region) within(fn *ssa.Function, yield func(ssa.CallInstruction) bool) 
 	return true
 }
 
-// unguarded returns the blocks that run if there is no transaction, because the handler is not
+// withoutTx returns the blocks that run if there is no transaction, because the handler is not
 // behind the door.
-func unguarded(fn *ssa.Function) (blocks []*ssa.BasicBlock) {
+func withoutTx(fn *ssa.Function) (blocks []*ssa.BasicBlock) {
 	for _, b := range fn.Blocks {
 		branch, ok := b.Instrs[len(b.Instrs)-1].(*ssa.If)
 		if !ok {

@@ -48,8 +48,8 @@ func account(ctx context.Context) string {
 	return name
 }
 
-// accountOf is the scope of a request. It refuses a request that was not authenticated, so a guard
-// in the wrong place answers no request.
+// accountOf is the scope of a request. It refuses a request that was not authenticated, so a
+// middleware in the wrong place answers no request.
 func accountOf(r *http.Request) (string, error) {
 	if name := account(r.Context()); name != "" {
 		return name, nil

@@ -14,10 +14,10 @@ import (
 	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
-// site is a router and the answers of its guard.
+// site is a router and the answers of its middleware.
 type site struct {
 	*chi.Mux
-	guard *httpdedup.Middleware
+	middleware *httpdedup.Middleware
 }
 
 func newSite(t *testing.T, tool func(*http.Request) string) *site {
@@ -26,15 +26,15 @@ func newSite(t *testing.T, tool func(*http.Request) string) *site {
 	require.NoError(t, err)
 	d, err := dedup.New(pool, &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 1}})
 	require.NoError(t, err)
-	guard, err := httpdedup.New(d, httpdedup.Options{
+	middleware, err := httpdedup.New(d, httpdedup.Options{
 		Scope: func(*http.Request) (string, error) { return "desk", nil },
 		Tool:  tool,
 	})
 	require.NoError(t, err)
-	return &site{Mux: chi.NewRouter(), guard: guard}
+	return &site{Mux: chi.NewRouter(), middleware: middleware}
 }
 
-func (s *site) wrap(h http.Handler) http.Handler { return s.guard.Wrap("", h) }
+func (s *site) wrap(h http.Handler) http.Handler { return s.middleware.Wrap("", h) }
 
 func (s *site) do(t *testing.T, method, path, key string) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody)
@@ -62,7 +62,7 @@ func TestPatternNamesTheTool(t *testing.T) {
 			r.Post("/close", closes)
 		})
 	})
-	s.Get("/operations/{tool}/{key}", s.guard.Operations().ServeHTTP)
+	s.Get("/operations/{tool}/{key}", s.middleware.Operations().ServeHTTP)
 
 	require.Equal(t, http.StatusOK, s.do(t, http.MethodPost, "/tickets/7/close", "k1").Code)
 	require.Equal(t, http.StatusOK, s.do(t, http.MethodPost, "/tickets/7/close", "k1").Code) // otherwise the ticket was closed twice
@@ -72,8 +72,8 @@ func TestPatternNamesTheTool(t *testing.T) {
 	require.Contains(t, s.do(t, http.MethodGet, "/operations/%2Ftickets%2F%7Bid%7D%2Fclose/k1", "").Body.String(), "done")
 }
 
-// A guard before chi's routing routes a request once. A second routing would find no route.
-func TestGuardInFrontOfRouting(t *testing.T) {
+// A middleware before chi's routing routes a request once. A second routing would find no route.
+func TestMiddlewareInFrontOfRouting(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(*http.Request) string { return "api" })
 	s.Use(s.wrap)

@@ -25,11 +25,11 @@ type server struct {
 	log     *slog.Logger
 }
 
-// newServer returns the service's routes. Authentication is around the guard: a replay runs neither
-// the handler nor any layer inside the guard.
+// newServer returns the service's routes. Authentication is around the middleware: a replay runs
+// neither the handler nor any layer inside the middleware.
 func newServer(d *dedup.Deduper, log *slog.Logger, accounts accounts) (http.Handler, error) {
 	s := &server{d: d, queries: db.New(d.Pool()), log: log}
-	guard, err := httpdedup.New(d, httpdedup.Options{
+	middleware, err := httpdedup.New(d, httpdedup.Options{
 		Scope:   accountOf,
 		MaxBody: maxBody,
 		OnError: func(r *http.Request, err error) {
@@ -42,10 +42,10 @@ func newServer(d *dedup.Deduper, log *slog.Logger, accounts accounts) (http.Hand
 	r := chi.NewRouter()
 	r.Use(accounts.authenticate)
 	// The client's Idempotency-Key names the call.
-	r.Post("/tickets", guard.Wrap("create_ticket", http.HandlerFunc(s.createTicket)).ServeHTTP)
-	r.Post("/tickets/{id}/close", guard.Wrap("close_ticket", http.HandlerFunc(s.closeTicket)).ServeHTTP)
+	r.Post("/tickets", middleware.Wrap("create_ticket", http.HandlerFunc(s.createTicket)).ServeHTTP)
+	r.Post("/tickets/{id}/close", middleware.Wrap("close_ticket", http.HandlerFunc(s.closeTicket)).ServeHTTP)
 	r.Get("/tickets", s.listTickets)
-	r.Get("/operations/{tool}/{key}", guard.Operations().ServeHTTP)
+	r.Get("/operations/{tool}/{key}", middleware.Operations().ServeHTTP)
 	// The content names the call: a mail's Message-ID, and an import's id and row.
 	r.Post("/mails", s.receiveMail)
 	r.Put("/imports/{id}", s.runImport)

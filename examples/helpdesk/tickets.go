@@ -23,7 +23,7 @@ func (n newTicket) of(account string) db.CreateTicketParams {
 	return db.CreateTicketParams{Account: account, Queue: n.Queue, Title: n.Title}
 }
 
-// createTicket writes through the guard's transaction: the ticket and the answer are committed
+// createTicket writes through the middleware's transaction: the ticket and the answer are committed
 // together, before the answer is sent.
 func (s *server) createTicket(w http.ResponseWriter, r *http.Request) {
 	var in newTicket

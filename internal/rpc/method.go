@@ -14,7 +14,7 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// method is a unary method that the door guards.
+// method is a unary method that the door intercepts.
 type method struct {
 	name string // such as "shop.v1.Orders/Create": the tool of its calls
 	out  protoreflect.MessageDescriptor
@@ -26,7 +26,7 @@ type method struct {
 }
 
 // findAll looks up every method that the options name. A method that changes nothing by its
-// definition (NO_SIDE_EFFECTS) needs no guard and is left out.
+// definition (NO_SIDE_EFFECTS) is left out.
 func findAll(d *dedup.Deduper, opts Options) (map[string]*method, error) {
 	methods := make(map[string]*method)
 	add := func(option, path string) (*method, error) {

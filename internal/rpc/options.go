@@ -26,7 +26,7 @@ type Options struct {
 	OnError     func(ctx context.Context, method string, err error)
 }
 
-// Door guards the methods of a server.
+// Door intercepts the methods of a server.
 type Door struct {
 	d        *dedup.Deduper
 	opts     Options

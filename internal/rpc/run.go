@@ -43,8 +43,8 @@ type Reply struct {
 	Own bool
 }
 
-// Guards reports whether the door guards a method.
-func (g *Door) Guards(path string) bool { return g.methods[path] != nil }
+// Intercepts reports whether the door intercepts a method.
+func (d *Door) Intercepts(path string) bool { return d.methods[path] != nil }
 
 type txKey struct{}
 
@@ -54,26 +54,26 @@ func Tx(ctx context.Context) (pgx.Tx, bool) {
 	return tx, ok
 }
 
-// Serve answers a request of a method that the door guards.
-func (g *Door) Serve(ctx context.Context, r Request) Reply {
-	m := g.methods[r.Method]
-	inv := tool.Invocation{Tool: m.name, MaxWait: g.opts.MaxWait}
+// Serve answers a request of a method that the door intercepts.
+func (d *Door) Serve(ctx context.Context, r Request) Reply {
+	m := d.methods[r.Method]
+	inv := tool.Invocation{Tool: m.name, MaxWait: d.opts.MaxWait}
 	var err error
-	if inv.Scope, err = door.Scope(g.opts.Scope(ctx)); err != nil {
-		return Reply{Status: g.noScope(ctx, m, r, err)}
+	if inv.Scope, err = door.Scope(d.opts.Scope(ctx)); err != nil {
+		return Reply{Status: d.noScope(ctx, m, r, err)}
 	}
 	if m.tool != nil {
-		return g.serveTool(ctx, m, r, inv)
+		return d.serveTool(ctx, m, r, inv)
 	}
-	if inv.Key, err = m.key(r.Message.ProtoReflect(), r.Keys, g.keyPlace); err == nil {
+	if inv.Key, err = m.key(r.Message.ProtoReflect(), r.Keys, d.keyPlace); err == nil {
 		inv.Args, err = m.args(r.Message)
 	}
 	if err != nil {
-		return Reply{Status: g.status(ctx, m, inv, err)}
+		return Reply{Status: d.status(ctx, m, inv, err)}
 	}
 	call := dedup.Call{Scope: inv.Scope, Tool: m.name, Key: inv.Key, Args: inv.Args, Retention: m.retention, MaxWait: inv.MaxWait}
-	j := &job{g: g, r: r, inv: inv, original: proto.Clone(r.Message)}
-	result, err := door.DoHandler(ctx, g.d, call, j.effect)
+	j := &job{door: d, r: r, inv: inv, original: proto.Clone(r.Message)}
+	result, err := door.DoHandler(ctx, d.d, call, j.effect)
 	if err == nil && !result.Replayed {
 		return Reply{Message: j.answer, Own: true}
 	}
@@ -92,14 +92,14 @@ func (g *Door) Serve(ctx context.Context, r Request) Reply {
 			return Reply{Status: s, Duplicate: duplicate, Own: j.isLast(refused.Replayed, refused.Recovered)}
 		}
 	}
-	return Reply{Status: g.status(ctx, m, inv, err)}
+	return Reply{Status: d.status(ctx, m, inv, err)}
 }
 
 // job runs the handler of a request, once or again.
 type job struct {
-	g   *Door
-	r   Request
-	inv tool.Invocation
+	door *Door
+	r    Request
+	inv  tool.Invocation
 	// original is the request as it came. A handler may change its message.
 	original proto.Message
 	// answer is the latest run's.
@@ -134,7 +134,7 @@ func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 		j.answer = message
 		return encodeMessage(message)
 	}
-	if refused := new(dedup.RefusedError); errors.As(j.g.d.Refusal(err), &refused) {
+	if refused := new(dedup.RefusedError); errors.As(j.door.d.Refusal(err), &refused) {
 		return nil, dedup.Final(j.refusal(ctx, err, refused))
 	}
 	return nil, &failure{err}
@@ -148,7 +148,7 @@ func (j *job) refusal(ctx context.Context, err error, refused *dedup.RefusedErro
 	}
 	shown, hidden := door.Disclose(refused)
 	if hidden {
-		j.g.opts.OnError(ctx, j.inv.Tool, err)
+		j.door.opts.OnError(ctx, j.inv.Tool, err)
 	}
 	return &refusal{&status.Status{Code: int32(code.Code_FAILED_PRECONDITION), Message: shown.Message}, refused.Message, err}
 }

@@ -41,17 +41,17 @@ var codes = map[door.Code]code.Code{
 }
 
 // words are those that clients of RPCs know.
-func (g *Door) words() door.Words {
+func (d *Door) words() door.Words {
 	return door.Words{
 		Arguments: "fields", Same: "with the same key and the same fields",
-		New: "send it with a new key", RetryAfter: g.opts.RetryAfter,
+		New: "send it with a new key", RetryAfter: d.opts.RetryAfter,
 	}
 }
 
 // status turns an error of a call into the client's status. OnError gets an error that is the
 // server's fault.
-func (g *Door) status(ctx context.Context, m *method, inv tool.Invocation, err error) *status.Status {
-	words := g.words()
+func (d *Door) status(ctx context.Context, m *method, inv tool.Invocation, err error) *status.Status {
+	words := d.words()
 	if m.tool != nil {
 		words.Key = m.tool.Key
 		words.Keyless = inv.Key == "" && len(m.tool.Key) == 0
@@ -80,7 +80,7 @@ func (g *Door) status(ctx context.Context, m *method, inv tool.Invocation, err e
 			metadata["code"] = shown.Code
 		}
 		if hidden {
-			g.opts.OnError(context.WithValue(ctx, door.InvocationKey{}, inv), m.name, err)
+			d.opts.OnError(context.WithValue(ctx, door.InvocationKey{}, inv), m.name, err)
 		}
 	case door.Timeout:
 		if ended := ctx.Err(); errors.Is(ended, context.Canceled) {
@@ -89,14 +89,14 @@ func (g *Door) status(ctx context.Context, m *method, inv tool.Invocation, err e
 			of = code.Code_DEADLINE_EXCEEDED
 		}
 	case door.Failed, door.Blocked:
-		g.opts.OnError(context.WithValue(ctx, door.InvocationKey{}, inv), m.name, err)
+		d.opts.OnError(context.WithValue(ctx, door.InvocationKey{}, inv), m.name, err)
 	}
 	var wait time.Duration
 	switch f.Code {
 	case door.InFlight, door.OutcomeUnknown, door.Unavailable:
-		wait = g.opts.RetryAfter
+		wait = d.opts.RetryAfter
 	case door.Parked:
-		wait = f.State().RetryAfter(g.opts.RetryAfter)
+		wait = f.State().RetryAfter(d.opts.RetryAfter)
 	}
 	return m.newStatus(f.Code, of, text, metadata, retryInfo(wait)...)
 }
@@ -121,11 +121,11 @@ func retryInfo(wait time.Duration) []proto.Message {
 
 // noScope is the status of a request for which Options.Scope has an error. A status OK of the error
 // does not count.
-func (g *Door) noScope(ctx context.Context, m *method, r Request, err error) *status.Status {
+func (d *Door) noScope(ctx context.Context, m *method, r Request, err error) *status.Status {
 	if own := r.StatusOf(err); code.Code(own.GetCode()) != code.Code_OK {
 		return own
 	}
-	g.opts.OnError(ctx, m.name, err)
+	d.opts.OnError(ctx, m.name, err)
 	return m.newStatus(door.Unidentified, codes[door.Unidentified], "Nobody could be told on whose behalf the request comes. Send it with valid credentials.", nil)
 }
 

@@ -99,13 +99,13 @@ func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	for _, http2 := range []bool{false, true} {
 		for name, lose := range map[string]cut{"BeforeTheAnswer": cutBeforeTheAnswer, "WithinTheAnswer": cutWithinTheAnswer} {
-			for _, guarded := range []bool{true, false} {
-				t.Run(fmt.Sprintf("%s/HTTP2=%t/Guarded=%t", name, http2, guarded), func(t *testing.T) {
+			for _, deduped := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s/HTTP2=%t/Dedup=%t", name, http2, deduped), func(t *testing.T) {
 					t.Parallel()
 					server := &bookings{pool: pgtest.New(t).Pool(t), cut: lose, loses: 2}
 					_, err := server.pool.Exec(t.Context(), `CREATE TABLE bookings (id int GENERATED ALWAYS AS IDENTITY)`)
 					require.NoError(t, err)
-					if guarded {
+					if deduped {
 						server.d, err = dedup.New(server.pool, nil)
 						require.NoError(t, err)
 					}
@@ -120,7 +120,7 @@ func TestLostAnswer(t *testing.T) {
 					require.Equal(t, 3, tries)
 					var effects int
 					require.NoError(t, server.pool.QueryRow(t.Context(), `SELECT count(*) FROM bookings`).Scan(&effects))
-					if !guarded { // shows the bug that dedup prevents
+					if !deduped { // shows the bug that dedup prevents
 						require.Equal(t, 3, effects)
 						return
 					}

@@ -1,5 +1,5 @@
-// Package rpctest has the tests that grpcdedup and connectdedup share. They hold the promises of a
-// guard to the clients of a server.
+// Package rpctest has the tests that grpcdedup and connectdedup share. They hold the promises of an
+// interceptor to the clients of a server.
 package rpctest
 
 import (
@@ -20,12 +20,12 @@ import (
 	"github.com/tooldedup/dedup/internal/rpc/rpctest/shop"
 )
 
-// Door is a package that guards a server, as the tests reach it.
+// Door is a package with an interceptor, as the tests reach it.
 type Door struct {
 	// New is the package's New.
 	New func(d *dedup.Deduper, opts rpc.Options) error
-	// Server makes a server of the service behind a guard, with an interceptor that recovers from
-	// panics.
+	// Server makes a server of the service behind the interceptor, with another one before it
+	// that recovers from panics.
 	Server func(d *dedup.Deduper, opts rpc.Options, s Service) (Server, error)
 	// Dial returns a client of the server at an address, which retries by its library's own policy
 	// if it has one.
@@ -168,7 +168,7 @@ func (s *server) raise(ctx context.Context, state string) error {
 func (s *server) insert(ctx context.Context, item string) error {
 	tx, ok := s.door.Tx(ctx)
 	if !ok {
-		panic("rpctest: a guarded method without a transaction")
+		panic("rpctest: an intercepted method without a transaction")
 	}
 	_, err := tx.Exec(ctx, `INSERT INTO orders (item) VALUES ($1)`, item)
 	return err

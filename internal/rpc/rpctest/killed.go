@@ -60,7 +60,7 @@ func (door Door) beServer(url string) error {
 			_, err := tx.Exec(ctx, insert, in.GetItem())
 			return &shop.Order{Id: fmt.Sprint(in.GetItem(), rand.Int64())}, err
 		},
-		// Touch is the control. It is not guarded, and writes through the pool.
+		// Touch is the control. It is not intercepted, and writes through the pool.
 		Touch: func(ctx context.Context, in *shop.PayRequest) (*shop.Receipt, error) {
 			_, err := pool.Exec(ctx, insert, in.GetOrder())
 			return &shop.Receipt{}, err

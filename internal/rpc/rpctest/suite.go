@@ -26,7 +26,7 @@ import (
 func Run(t *testing.T, door Door) {
 	for name, test := range map[string]func(t *testing.T){
 		"Once":         door.once,
-		"Unguarded":    door.unguarded,
+		"PassedOn":     door.passedOn,
 		"Keys":         door.keys,
 		"Pairs":        door.pairs,
 		"Codes":        door.codes,
@@ -71,9 +71,9 @@ func (door Door) once(t *testing.T) {
 	require.Equal(t, 3, s.rows(t))
 }
 
-// unguarded: a method that changes nothing and one that is not named have no transaction and no
+// passedOn: a method that changes nothing and one that is not named have no transaction and no
 // key.
-func (door Door) unguarded(t *testing.T) {
+func (door Door) passedOn(t *testing.T) {
 	s := door.open(t, rpc.Options{}, nil)
 	order, receipt := new(shop.Order), new(shop.Receipt)
 	require.Nil(t, s.send(t.Context(), Get, &shop.PayRequest{}, order).Status)

@@ -19,16 +19,16 @@ import (
 func handle(w http.ResponseWriter, r *http.Request) { // want "effect"
 	tx, ok := httpdedup.Tx(r.Context())
 	if !ok {
-		unguarded()
+		withoutTheDoor()
 		return
 	}
 	_ = tx
-	guarded()
+	behindTheDoor()
 }
 
-func guarded() {} // want "helper"
+func behindTheDoor() {} // want "helper"
 
-func unguarded() {}
+func withoutTheDoor() {}
 
 func register(mux *http.ServeMux) {
 	mux.HandleFunc("/book", func(w http.ResponseWriter, r *http.Request) { // want "effect"
@@ -50,7 +50,7 @@ func ofTheDoor(ctx context.Context) pgx.Tx { // want "effect"
 func overGRPC(ctx context.Context, in *string) (*string, error) { // want "effect"
 	tx, ok := grpcdedup.Tx(ctx)
 	if !ok {
-		unguarded()
+		withoutTheDoor()
 		return in, nil
 	}
 	_, err := tx.Exec(ctx, "INSERT")
@@ -60,7 +60,7 @@ func overGRPC(ctx context.Context, in *string) (*string, error) { // want "effec
 func overConnect(ctx context.Context, in *connect.Request[string]) (*connect.Response[string], error) { // want "effect"
 	tx, ok := connectdedup.Tx(ctx)
 	if !ok {
-		unguarded()
+		withoutTheDoor()
 		return nil, nil
 	}
 	_, err := tx.Exec(ctx, "INSERT")

@@ -103,8 +103,8 @@ func (s *service) afterAFirstTime(ctx context.Context, call dedup.Call) error {
 	return err
 }
 
-func (s *service) besides(ctx context.Context, call dedup.Call, guarded bool) error {
-	if guarded {
+func (s *service) besides(ctx context.Context, call dedup.Call, once bool) error {
+	if once {
 		_, err := dedup.Do(ctx, s.d, call, s.booking("seat"))
 		return err
 	}

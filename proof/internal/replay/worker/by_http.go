@@ -23,23 +23,23 @@ const (
 	bearer         = "Bearer "
 )
 
-// serveHTTP serves each tool at POST /{domain}/tools/{name}. In mode Dedup httpdedup guards the
+// serveHTTP serves each tool at POST /{domain}/tools/{name}. In mode Dedup httpdedup wraps the
 // routes of writes.
 func (s *server) serveHTTP() error {
 	for domain, d := range s.domains {
-		guard := func(_ string, h http.Handler) http.Handler { return h }
+		wrap := func(_ string, h http.Handler) http.Handler { return h }
 		if s.mode == Dedup {
 			// A retry may reach another worker at another address.
 			middleware, err := httpdedup.New(d.deduper, httpdedup.Options{Scope: bearerScope, AnyHost: true})
 			if err != nil {
 				return err
 			}
-			guard = middleware.Wrap
+			wrap = middleware.Wrap
 		}
 		for name, t := range d.tools {
 			h := http.Handler(d.toolHandler(t))
 			if t.Class != tool.ReadOnly {
-				h = guard(name, h)
+				h = wrap(name, h)
 			}
 			s.mux.Handle("POST /"+domain+"/tools/"+name, h)
 		}

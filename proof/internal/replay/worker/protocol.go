@@ -18,7 +18,7 @@ import (
 type Mode string
 
 const (
-	// Dedup guards writes with dedup.
+	// Dedup runs writes with dedup.
 	Dedup Mode = "dedup"
 	// Naive runs writes in a plain transaction and repeats it after any error, as an ordinary retry
 	// wrapper does.
@@ -31,7 +31,7 @@ type Way string
 const (
 	// Registry: Registry.Invoke in the worker's process, which gets whole deliveries.
 	Registry Way = "registry"
-	// HTTP: POST requests to a server in the worker, whose routes httpdedup guards.
+	// HTTP: POST requests to a server in the worker, whose routes httpdedup wraps.
 	HTTP Way = "http"
 	// MCP: calls to MCP servers in the worker, over streamable HTTP. mcpdedup exposes the registry
 	// through them.

@@ -21,10 +21,10 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// Options configure a [Guard]. Scope is required, and so is a method.
+// Options configure an [Interceptor]. Scope is required, and so is a method.
 type Options struct {
-	// Methods are the paths of the methods to guard, as the generated constants …Procedure have
-	// them. New refuses a method that streams and one that no generated code of the program
+	// Methods are the paths of the methods to intercept, as the generated constants …Procedure
+	// have them. New refuses a method that streams and one that no generated code of the program
 	// defines. A method whose option idempotency_level is NO_SIDE_EFFECTS is passed on.
 	Methods []string
 
@@ -70,28 +70,28 @@ type Options struct {
 	OnError func(ctx context.Context, method string, err error)
 }
 
-// Guard is a [connect.Interceptor] that guards the methods of a server. It is safe for concurrent
+// Interceptor is a [connect.Interceptor] for the methods of a server. It is safe for concurrent
 // use. Put it behind the interceptors that authenticate and log, because a handler may run more
 // than once for one request, with all runs but one rolled back. A panic of a handler is raised
 // again after the rollback. A replay is a [connect.AnyResponse] but no *connect.Response[T]:
-// interceptors before the guard use its methods.
-type Guard struct{ door *rpc.Door }
+// interceptors before this one use its methods.
+type Interceptor struct{ door *rpc.Door }
 
-// New returns a Guard that records responses with d. It sends nothing. The error is a
+// New returns an Interceptor that records responses with d. It sends nothing. The error is a
 // *dedup.InvalidError, whose Field is the option, or "d".
-func New(d *dedup.Deduper, opts Options) (*Guard, error) {
+func New(d *dedup.Deduper, opts Options) (*Interceptor, error) {
 	door, err := rpc.New(d, rpc.Options(opts), "header")
 	if err != nil {
 		return nil, fmt.Errorf("connectdedup: %w", err)
 	}
-	return &Guard{door}, nil
+	return &Interceptor{door}, nil
 }
 
 // WrapUnary implements [connect.Interceptor].
-func (g *Guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+func (i *Interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
 		message, ok := request.Any().(proto.Message)
-		if !ok || request.Spec().IsClient || !g.door.Guards(request.Spec().Procedure) {
+		if !ok || request.Spec().IsClient || !i.door.Intercepts(request.Spec().Procedure) {
 			return next(ctx, request)
 		}
 		var first connect.AnyResponse // of the last run
@@ -103,7 +103,7 @@ func (g *Guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 				undo()
 			}
 		}()
-		reply = g.door.Serve(ctx, rpc.Request{
+		reply = i.door.Serve(ctx, rpc.Request{
 			Method: request.Spec().Procedure, Message: message, Keys: request.Header().Values(rpc.KeyName),
 			StatusOf: statusOf,
 			Handle: func(ctx context.Context) (any, error) {
@@ -157,12 +157,12 @@ func headers(ctx context.Context) (undo func()) {
 }
 
 // WrapStreamingClient implements [connect.Interceptor].
-func (g *Guard) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+func (i *Interceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
 }
 
 // WrapStreamingHandler implements [connect.Interceptor]. New has refused methods that stream.
-func (g *Guard) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+func (i *Interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return next
 }
 
@@ -200,5 +200,5 @@ func errorOf(s *spb.Status) *connect.Error {
 
 // Tx returns the transaction of the request that a handler's context belongs to. What the handler
 // writes through it is committed together with the response, or not at all. Returning ends it:
-// Commit and Rollback are refused. ok is false outside the handler of a guarded method.
+// Commit and Rollback are refused. ok is false outside the handler of an intercepted method.
 func Tx(ctx context.Context) (tx pgx.Tx, ok bool) { return rpc.Tx(ctx) }

@@ -13,8 +13,8 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// guard guards one tool of a server.
-type guard struct {
+// wrappedTool is a tool of a server behind [Middleware].
+type wrappedTool struct {
 	d      *dedup.Deduper
 	policy Policy
 	offered
@@ -30,27 +30,27 @@ func Tx(ctx context.Context) (pgx.Tx, bool) {
 }
 
 // call handles tools/call.
-func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.MethodHandler) (mcp.Result, error) {
-	from, err := g.opts.caller(ctx, req)
+func (w *wrappedTool) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.MethodHandler) (mcp.Result, error) {
+	from, err := w.opts.caller(ctx, req)
 	if err != nil {
-		return complete(req.Session, g.failed(ctx, "", err)), nil
+		return complete(req.Session, w.failed(ctx, "", err)), nil
 	}
-	if !g.info.Class.Writes() {
+	if !w.info.Class.Writes() {
 		return next(ctx, "tools/call", req)
 	}
-	taken, err := g.take(req.Params)
+	taken, err := w.take(req.Params)
 	var compared json.RawMessage
 	if err == nil {
-		compared, err = g.compared(taken.args)
+		compared, err = w.compared(taken.args)
 	}
 	if err == nil && taken.key == "" && taken.turn.Valid() {
-		taken.key, err = taken.turn.Key(g.info.RecordedAs, compared)
+		taken.key, err = taken.turn.Key(w.info.RecordedAs, compared)
 	}
 	if err != nil {
-		return complete(req.Session, g.failed(ctx, "", err)), nil
+		return complete(req.Session, w.failed(ctx, "", err)), nil
 	}
 	inv := tool.Invocation{
-		Scope: from.Scope, Session: taken.turn.Session, Turn: taken.turn.Number, Key: taken.key, Tool: g.info.Name, Args: taken.args, MaxWait: g.policy.MaxWait,
+		Scope: from.Scope, Session: taken.turn.Session, Turn: taken.turn.Number, Key: taken.key, Tool: w.info.Name, Args: taken.args, MaxWait: w.policy.MaxWait,
 	}
 	effect := func(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 		ctx = context.WithValue(ctx, door.InvocationKey{}, inv)
@@ -59,27 +59,27 @@ func (g *guard) call(ctx context.Context, req *mcp.CallToolRequest, next mcp.Met
 		inner := &mcp.CallToolRequest{Session: req.Session, Params: &params, Extra: req.Extra}
 		return record(next(context.WithValue(ctx, txContext{}, tx), "tools/call", inner))
 	}
-	res, err := g.run(ctx, from.Scope, taken.key, compared, effect)
+	res, err := w.run(ctx, from.Scope, taken.key, compared, effect)
 	if err == nil {
 		return complete(req.Session, res), nil
 	}
 	if own, ok := door.HandlersError[*unrecorded](err); ok {
 		return own.result, own.err // as without the middleware
 	}
-	return complete(req.Session, g.failed(ctx, taken.key, err)), nil
+	return complete(req.Session, w.failed(ctx, taken.key, err)), nil
 }
 
-func (g *guard) run(ctx context.Context, scope, key string, compared json.RawMessage, effect dedup.Effect[json.RawMessage]) (*mcp.CallToolResult, error) {
-	if key == "" && !g.info.Class.NeedsKey() {
-		text, err := door.Once(ctx, g.d, g.info.RecordedAs, pgx.TxOptions{}, effect)
+func (w *wrappedTool) run(ctx context.Context, scope, key string, compared json.RawMessage, effect dedup.Effect[json.RawMessage]) (*mcp.CallToolResult, error) {
+	if key == "" && !w.info.Class.NeedsKey() {
+		text, err := door.Once(ctx, w.d, w.info.RecordedAs, pgx.TxOptions{}, effect)
 		if err != nil {
 			return nil, err
 		}
 		return replay(text, nil)
 	}
-	result, err := door.DoHandler(ctx, g.d, dedup.Call{
-		Scope: scope, Tool: g.info.RecordedAs, Key: key, Args: compared,
-		Retention: g.policy.Retention, MaxWait: g.policy.MaxWait,
+	result, err := door.DoHandler(ctx, w.d, dedup.Call{
+		Scope: scope, Tool: w.info.RecordedAs, Key: key, Args: compared,
+		Retention: w.policy.Retention, MaxWait: w.policy.MaxWait,
 	}, effect)
 	if err != nil {
 		return nil, err
@@ -88,10 +88,10 @@ func (g *guard) run(ctx context.Context, scope, key string, compared json.RawMes
 }
 
 // compared returns the arguments that are compared: without the key and the ignored arguments.
-func (g *guard) compared(args json.RawMessage) (json.RawMessage, error) {
-	ignored := g.policy.Ignored
-	if g.ownKey {
-		ignored = append(slices.Clip(ignored), g.keyArgument)
+func (w *wrappedTool) compared(args json.RawMessage) (json.RawMessage, error) {
+	ignored := w.policy.Ignored
+	if w.ownKey {
+		ignored = append(slices.Clip(ignored), w.keyArgument)
 	}
 	compared, _, err := takeMembers(door.Args(args), ignored...)
 	return compared, err

@@ -19,11 +19,12 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// Options configure a [Guard]. Scope is required, and so is a method.
+// Options configure an [Interceptor]. Scope is required, and so is a method.
 type Options struct {
-	// Methods are the paths of the methods to guard, as the generated constants …_FullMethodName
-	// have them. New refuses a method that streams and one that no generated code of the program
-	// defines. A method whose option idempotency_level is NO_SIDE_EFFECTS is passed on.
+	// Methods are the paths of the methods to intercept, as the generated constants
+	// …_FullMethodName have them. New refuses a method that streams and one that no generated code
+	// of the program defines. A method whose option idempotency_level is NO_SIDE_EFFECTS is passed
+	// on.
 	Methods []string
 
 	// Scope names on whose behalf a request comes: the tenant, client or account, taken from what
@@ -68,29 +69,29 @@ type Options struct {
 	OnError func(ctx context.Context, method string, err error)
 }
 
-// Guard guards the methods of a server. It is safe for concurrent use.
-type Guard struct{ door *rpc.Door }
+// Interceptor intercepts the methods of a server. It is safe for concurrent use.
+type Interceptor struct{ door *rpc.Door }
 
-// New returns a Guard that records responses with d. It sends nothing. The error is a
+// New returns an Interceptor that records responses with d. It sends nothing. The error is a
 // *dedup.InvalidError, whose Field is the option, or "d".
-func New(d *dedup.Deduper, opts Options) (*Guard, error) {
+func New(d *dedup.Deduper, opts Options) (*Interceptor, error) {
 	door, err := rpc.New(d, rpc.Options(opts), "metadata")
 	if err != nil {
 		return nil, fmt.Errorf("grpcdedup: %w", err)
 	}
-	return &Guard{door}, nil
+	return &Interceptor{door}, nil
 }
 
 // Unary is a [grpc.UnaryServerInterceptor]. Put it behind the interceptors that authenticate, log
 // and recover from panics, because a handler may run more than once for one request, with all runs
 // but one rolled back. A panic of a handler is raised again after the rollback.
-func (g *Guard) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (i *Interceptor) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	message, ok := request.(proto.Message)
-	if !ok || !g.door.Guards(info.FullMethod) {
+	if !ok || !i.door.Intercepts(info.FullMethod) {
 		return handler(ctx, request)
 	}
 	var run *stream
-	reply := g.door.Serve(ctx, rpc.Request{
+	reply := i.door.Serve(ctx, rpc.Request{
 		Method: info.FullMethod, Message: message, Keys: metadata.ValueFromIncomingContext(ctx, rpc.KeyName),
 		StatusOf: statusOf,
 		Handle: func(ctx context.Context) (any, error) {
@@ -130,5 +131,5 @@ func statusOf(err error) *spb.Status {
 
 // Tx returns the transaction of the request that a handler's context belongs to. What the handler
 // writes through it is committed together with the response, or not at all. Returning ends it:
-// Commit and Rollback are refused. ok is false outside the handler of a guarded method.
+// Commit and Rollback are refused. ok is false outside the handler of an intercepted method.
 func Tx(ctx context.Context) (tx pgx.Tx, ok bool) { return rpc.Tx(ctx) }

@@ -20,8 +20,8 @@ import (
 	"github.com/tooldedup/dedup/tool"
 )
 
-// guard puts dedup in front of all tools, if DEDUP_CONFORMANCE names a database.
-func guard(server *mcp.Server) {
+// addMiddleware puts dedup in front of all tools, if DEDUP_CONFORMANCE names a database.
+func addMiddleware(server *mcp.Server) {
 	text := os.Getenv("DEDUP_CONFORMANCE")
 	if text == "" {
 		return

@@ -32,10 +32,10 @@ func TestMiddlewareKnowsWhatIsUnknown(t *testing.T) {
 	require.Contains(t, answer, `-32602`)
 
 	var told []mcpdedup.Failure
-	guard(t, server, d.tools, collecting(&told, mcpdedup.SingleUser("house")), policies)
-	guardedStatus, guarded := poster(server)(unknown)
-	require.Equal(t, status, guardedStatus)
-	require.Equal(t, answer, guarded)
+	wrap(t, server, d.tools, collecting(&told, mcpdedup.SingleUser("house")), policies)
+	wrappedStatus, wrapped := poster(server)(unknown)
+	require.Equal(t, status, wrappedStatus)
+	require.Equal(t, answer, wrapped)
 	require.Empty(t, told, "the server lacks nothing")
 
 	// A tool that the middleware has no policy for is neither listed nor called.
