@@ -47,7 +47,7 @@ func (d *Deduper) Erase(ctx context.Context, scope, tool string, opts ChangeOpti
 	result, err = d.erase(ctx, scope, tool, opts.operator())
 	if err == nil || result != (EraseResult{}) {
 		id := table.Identity{Scope: scope, Tool: tool}
-		d.traceChange(ctx, ResetData{CallData: CallData{Func: "Erase"}, Erased: result, Audited: result.Records > result.Unaudited}, id, opts)
+		d.traceChange(ctx, ChangedData{CallData: CallData{Func: "Erase"}, Erased: result, Audited: result.Records > result.Unaudited}, id, opts)
 	}
 	if _, unresolved := err.(*UnresolvedError); unresolved || err == nil {
 		return result, err

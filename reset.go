@@ -29,7 +29,7 @@ type ChangeOptions struct {
 // there was a record.
 //
 // Reset adds a line to the table tool_dedup_audit in the same statement. If the table is missing,
-// the identity is freed without a line, and [ResetData] reports that. If the role may not write to
+// the identity is freed without a line, and [ChangedData] reports that. If the role may not write to
 // the table, nothing is freed.
 //
 // Reset does not touch a call in flight: the error is ErrInFlight. It does not free a call with an
@@ -47,7 +47,7 @@ func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts Chang
 	if err != nil {
 		return false, annotate(id, err)
 	}
-	d.traceChange(ctx, ResetData{CallData: CallData{Func: "Reset"}, Freed: freed, Audited: audited}, id, opts)
+	d.traceChange(ctx, ChangedData{CallData: CallData{Func: "Reset"}, Freed: freed, Audited: audited}, id, opts)
 	return freed, nil
 }
 
@@ -84,7 +84,7 @@ func (d *Deduper) Resolve(ctx context.Context, scope, tool, key string, result a
 	if err != nil {
 		return false, annotate(id, err)
 	}
-	d.traceChange(ctx, ResetData{CallData: CallData{Func: "Resolve"}, Resolved: resolved, Audited: audited}, id, opts)
+	d.traceChange(ctx, ChangedData{CallData: CallData{Func: "Resolve"}, Resolved: resolved, Audited: audited}, id, opts)
 	return resolved, nil
 }
 
@@ -115,7 +115,7 @@ func (o *ChangeOptions) operator() table.Operator {
 	return table.Operator{Actor: table.Storable(o.Actor), Reason: table.Storable(o.Reason)}
 }
 
-func (d *Deduper) traceChange(ctx context.Context, data ResetData, id table.Identity, opts ChangeOptions) {
+func (d *Deduper) traceChange(ctx context.Context, data ChangedData, id table.Identity, opts ChangeOptions) {
 	trace := d.opts.Tracer
 	if trace == nil {
 		return

@@ -105,7 +105,7 @@ func (t *slogTracer) TraceEvent(ctx context.Context, event Event) {
 		}
 		write(level, msg, slog.Int64("calls", e.Calls), slog.Int64("executed", e.Executed), slog.Int64("replayed", e.Replayed),
 			slog.Int64("failed", e.Failed), seconds("duration", e.Duration))
-	case ResetData:
+	case ChangedData:
 		msg, done := "tool_call_reset", slog.Bool("freed", e.Freed)
 		switch e.Func {
 		case "Resolve":

@@ -147,7 +147,7 @@ const (
 	OutcomeError           Outcome = "error"            // the effect's own error, a panic, or a fault of the database that is not transient
 )
 
-// Event is a [WaitStartData], [RetriedData], [BatchData], [ResetData] or [SweptData], or an event
+// Event is a [WaitStartData], [RetriedData], [BatchData], [ChangedData] or [SweptData], or an event
 // of another package of the library, which embeds a [CallData].
 type Event interface {
 	// about returns the call. Its KeyHash is empty if the event belongs to several calls, or to
@@ -190,9 +190,9 @@ type BatchData struct {
 	Duration time.Duration
 }
 
-// ResetData is the event of a record that an operator freed or resolved, and of a [Deduper.Erase].
+// ChangedData is the event of a record that an operator freed or resolved, and of a [Deduper.Erase].
 // For the latter Key and KeyHash are empty, and so is Tool if all tools were erased.
-type ResetData struct {
+type ChangedData struct {
 	CallData
 	// Reason and Actor are the fields of ChangeOptions.
 	Reason, Actor string

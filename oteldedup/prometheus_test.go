@@ -72,7 +72,7 @@ func TestPrometheusOverflow(t *testing.T) {
 	tracer, err := oteldedup.New(&oteldedup.Options{MeterProvider: meters})
 	require.NoError(t, err)
 	for _, tool := range []string{"a", "b", "c"} {
-		tracer.TraceEvent(t.Context(), dedup.ResetData{CallData: dedup.CallData{Tool: tool}, Freed: true})
+		tracer.TraceEvent(t.Context(), dedup.ChangedData{CallData: dedup.CallData{Tool: tool}, Freed: true})
 	}
 	page := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))

@@ -84,7 +84,7 @@ func (t *Tracer) TraceEvent(ctx context.Context, event dedup.Event) {
 		i.waits.Add(ctx, 1, t.with(e.Tool, inProcessKey.Bool(e.InProcess)))
 	case dedup.RetriedData:
 		i.retries.Add(ctx, 1, t.with(e.Tool, errorTypeKey.String(retriedFor(&e))))
-	case dedup.ResetData:
+	case dedup.ChangedData:
 		if e.Freed {
 			i.resets.Add(ctx, 1, t.with(e.Tool))
 		}

@@ -103,7 +103,7 @@ func TestResetWithoutAudit(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, freed)
 	require.Zero(t, f.records(t))
-	reset := events[dedup.ResetData](f.events)[0]
+	reset := events[dedup.ChangedData](f.events)[0]
 	require.False(t, reset.Audited)
 	require.Equal(t, "ada", reset.Actor)
 
@@ -134,7 +134,7 @@ func TestResetThatTheServerCannotAudit(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, freed)
 	require.Empty(t, f.audit(t))
-	require.False(t, events[dedup.ResetData](f.events)[0].Audited)
+	require.False(t, events[dedup.ChangedData](f.events)[0].Audited)
 }
 
 // What a role may not write down it may not do.
@@ -331,7 +331,7 @@ func TestResolve(t *testing.T) {
 		line := f.audit(t)[1]
 		require.Equal(t, []string{"happened", "ada", "completed by hand"}, []string{line.Action, line.Actor, line.Reason})
 		require.Contains(t, "broken claimed", line.Outcome)
-		require.True(t, events[dedup.ResetData](f.events)[1].Resolved)
+		require.True(t, events[dedup.ChangedData](f.events)[1].Resolved)
 		_, err = f.d.Resolve(ctx, "acme", "create_ticket", "k", first.Value, why)
 		require.Equal(t, "Record", field(err))
 	})

@@ -109,7 +109,7 @@ func TestErase(t *testing.T) {
 		}
 		require.Len(t, erased, 4)
 		require.Equal(t, []string{"done", "refused", "done"}, []string{erased["done"], erased["refused"], erased["expired"]})
-		reported := events[dedup.ResetData](f.events)[1]
+		reported := events[dedup.ChangedData](f.events)[1]
 		require.Equal(t, []any{"Erase", "acme", "note", "", "", want, true, "ada"},
 			[]any{reported.Func, reported.Scope, reported.Tool, reported.Key, reported.KeyHash, reported.Erased, reported.Audited, reported.Actor})
 
@@ -320,7 +320,7 @@ func TestEraseWithoutAudit(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, dedup.EraseResult{Records: 1, Unaudited: 1}, got)
 	require.Zero(t, kept())
-	reports := events[dedup.ResetData](f.events)
+	reports := events[dedup.ChangedData](f.events)
 	require.False(t, reports[len(reports)-1].Audited)
 
 	f.exec(t, `DROP TABLE tool_dedup`)
@@ -353,5 +353,5 @@ func TestEraseRefused(t *testing.T) {
 	result, err := dedup.Do(ctx, f.d, call("k"), effect("k"))
 	require.NoError(t, err)
 	require.True(t, result.Replayed)
-	require.Empty(t, events[dedup.ResetData](f.events), "nothing was done")
+	require.Empty(t, events[dedup.ChangedData](f.events), "nothing was done")
 }

@@ -132,7 +132,7 @@ func TestTracerIsToldEveryEventOnce(t *testing.T) {
 		require.Equal(t, 1, retried[0].Attempt)
 		require.False(t, retried[0].Unknown)
 		requireState(t, retried[0].Err, "40001")
-		require.Equal(t, []dedup.ResetData{{CallData: reset, Reason: "asked by the customer", Freed: true, Audited: true}}, events[dedup.ResetData](r))
+		require.Equal(t, []dedup.ChangedData{{CallData: reset, Reason: "asked by the customer", Freed: true, Audited: true}}, events[dedup.ChangedData](r))
 		require.Len(t, events[dedup.SweptData](r), 1)
 		require.Empty(t, events[dedup.WaitStartData](r))
 	}
