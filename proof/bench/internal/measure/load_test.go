@@ -64,7 +64,7 @@ func TestLoadGoesOnForItsDuration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		load := measure.Load{Clients: 1, Duration: 20 * time.Millisecond}
 		sample, err := load.Run(t.Context(), func(context.Context, int) (int, error) {
-			time.Sleep(7 * time.Millisecond)
+			<-time.After(7 * time.Millisecond)
 			return 1, nil
 		})
 		require.NoError(t, err)
