@@ -125,7 +125,7 @@ func (a *arm) run(ctx context.Context, seed uint64) error {
 	return err
 }
 
-// connect opens two clients on each node. Every third client uses the order claim first.
+// connect opens two clients on each node.
 func (a *arm) connect(ctx context.Context, c *cluster) error {
 	for i := range 2 * len(c.clients) {
 		pool, err := lab.OpenPool(ctx, c.clients[i%len(c.clients)].URL(), conns, pgx.QueryExecModeCacheStatement)
