@@ -43,7 +43,7 @@ var campaigns = []campaign{
 	{"failover", "the standby cut off under load, the primary killed and the standby promoted, a synchronous one and an asynchronous one", 20, 1, private, nil, kill.Failovers},
 	{"history", "histories of concurrent callers under every fault, checked with Porcupine, and five planted bugs", 1_000_000, 1_500, shared, nil, history.Run},
 	{"orders", "every order of the round trips of calls of one identity, with every fault at each, beside Reset and Sweep, and fifteen planted bugs", 0, 0, shared, nil, orders.Run},
-	{"mixed-storm", "five ways to call, both orders, every isolation level and three exec modes on a few keys with short retentions, beside Sweep and Reset", 0, 0, shared, nil, history.RunStorm},
+	{"mixed-storm", "five ways to call, with locks and with claims, every isolation level and three exec modes on a few keys with short retentions, beside Sweep and Reset", 0, 0, shared, nil, history.RunStorm},
 	{"external", "effects outside the database: worker processes killed and halted at every step, the server restarted, requests lost, delayed and denied; fourteen kinds of provider, twelve planted mistakes", 20_000, 300, pgserver.Options{Private: true, Durable: true}, nil, outside.Run},
 	{"mcp", "an MCP client that cancels, drops and repeats calls to two servers behind a balancer that cuts connections and delivers twice; servers killed", 10_000, 400, shared, nil, reissue.Run},
 	{"citus", "five ways to call through all nodes of a Citus cluster, by scope and by schema: COMMITs lost before and between the nodes, backends ended, nodes restarted", 200_000, 3_000, shared, citusdb.Missing, citus.Run},

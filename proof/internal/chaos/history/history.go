@@ -1,7 +1,8 @@
-// Package history has two campaigns. Callers of a few keys call concurrently in every way, order,
-// isolation level and exec mode, under every fault. The books in the database hold the committed
-// facts and decide whether an effect was doubled or lost. Porcupine decides whether a register
-// could have given the answers. Nine planted bugs show that both notice a defect.
+// Package history has two campaigns. Callers of a few keys call concurrently in every way, with
+// locks and with claims, at every isolation level and in three exec modes, under every fault. The
+// books in the database hold the committed facts and decide whether an effect was doubled or lost.
+// Porcupine decides whether a register could have given the answers. Nine planted bugs show that
+// both notice a defect.
 //
 // In history, records last and the first result wins. In mixed-storm, records live for milliseconds
 // beside Sweep and Reset.

@@ -68,7 +68,7 @@ func (r *round) key(n int) string { return fmt.Sprintf("%d-%d", r.n, n) }
 // last frees every key of the round and calls it once more, without faults.
 func (r *round) last(ctx context.Context) {
 	for n := range r.firstKey() + window {
-		by := r.freers[n%2]
+		by := r.freers[n%len(r.freers)]
 		err := lab.Insist(ctx, func(ctx context.Context, _ int) error { // a connection may still hold it
 			return r.resetOne(ctx, by, r.key(n))
 		})
@@ -86,7 +86,7 @@ func (r *round) last(ctx context.Context) {
 func (r *round) reset(ctx context.Context) {
 	rng := r.rng(0xff)
 	for lab.Pause(ctx, time.Duration(rng.Int64N(int64(longestPause)))) {
-		err := r.resetOne(ctx, r.freers[rng.IntN(2)], r.key(r.firstKey()+rng.IntN(window)))
+		err := r.resetOne(ctx, r.freers[rng.IntN(len(r.freers))], r.key(r.firstKey()+rng.IntN(window)))
 		if err != nil && !errors.Is(err, dedup.ErrInFlight) {
 			r.note(func() { r.err = cmp.Or(r.err, fmt.Errorf("resetting: %w", err)) })
 		}

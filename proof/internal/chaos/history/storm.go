@@ -3,12 +3,14 @@ package history
 import (
 	"context"
 	"math/rand/v2"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/proof/internal/lab"
@@ -25,7 +27,11 @@ const (
 )
 
 var (
-	modes = []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}
+	// engines are the values of the setting tool_dedup.engine: on PostgreSQL a call locks, on an
+	// unknown engine it claims. Both share one table.
+	engines = []string{"", "other"}
+	levels  = []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable}
+	modes   = []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}
 )
 
 // storm is the callers and the faults on one database.
@@ -34,8 +40,8 @@ type storm struct {
 	db      *lab.Database
 	seed    uint64
 	ways    []lab.Way
-	clients []*lab.Client    // one for each combination of order, isolation and exec mode
-	freers  []*dedup.Deduper // one for each order, on the lab's own connections: they reset
+	clients []*lab.Client    // one for each combination of engine, isolation and exec mode
+	freers  []*dedup.Deduper // one for each engine, on the lab's own connections: they reset
 
 	made, tries atomic.Int64 // drawn calls, and the callers' tries
 	swept       atomic.Int64
@@ -107,24 +113,31 @@ func (s *storm) over(p lab.Params, b *bug, v verdict, started time.Time) bool {
 
 // join makes the clients behind a proxy that breaks connections, most often at COMMIT.
 func (s *storm) join(ctx context.Context) (closeAll func(), err error) {
+	var pools []*pgxpool.Pool
 	closeAll = func() {
-		for _, c := range s.clients {
-			c.Pool.Close() // in case several failed
+		for _, pool := range pools {
+			pool.Close() // in case several failed
 		}
 	}
-	for range 2 {
-		freer, err := dedup.New(s.db.Pool, nil)
+	for _, engine := range engines {
+		own, err := lab.OwnPool(ctx, withEngine(s.db.URL, engine))
+		if err != nil {
+			return closeAll, err
+		}
+		pools = append(pools, own)
+		freer, err := dedup.New(own, nil)
 		if err != nil {
 			return closeAll, err
 		}
 		s.freers = append(s.freers, freer)
 		for _, mode := range modes {
-			pool, err := lab.OpenPool(ctx, s.db.Proxy.URL(), conns, mode)
+			pool, err := lab.OpenPool(ctx, withEngine(s.db.Proxy.URL(), engine), conns, mode)
 			if err != nil {
 				return closeAll, err
 			}
-			for range 3 {
-				c, err := lab.NewClient(pool, &dedup.Options{CommitTimeout: commitWait, Retry: lab.Retry(30 * time.Millisecond)})
+			pools = append(pools, pool)
+			for _, level := range levels {
+				c, err := lab.NewClient(pool, &dedup.Options{Isolation: level, CommitTimeout: commitWait, Retry: lab.Retry(30 * time.Millisecond)})
 				if err != nil {
 					return closeAll, err
 				}
@@ -133,6 +146,21 @@ func (s *storm) join(ctx context.Context) (closeAll func(), err error) {
 		}
 	}
 	return closeAll, nil
+}
+
+// withEngine returns the URL of connections whose server the library takes for an engine.
+func withEngine(server, engine string) string {
+	if engine == "" {
+		return server
+	}
+	to, err := url.Parse(server)
+	if err != nil {
+		return server // pgx reports it
+	}
+	query := to.Query()
+	query.Set("tool_dedup.engine", engine)
+	to.RawQuery = query.Encode()
+	return to.String()
 }
 
 // sweep sweeps from one client after the other. Like a call, it may fail.
