@@ -18,8 +18,8 @@ import (
 // tenant column must be text COLLATE "C", as scope is. So Citus's default group is not used:
 // others could not join it.
 //
-// Run them in one transaction, and one that distributes the application's own tables too where
-// calls are running: between the two an effect and its record would not be one transaction.
+// Run them in one transaction. While calls run, first distribute the application's tables, in a
+// transaction of their own: in one transaction with tool_dedup Citus may report a deadlock.
 func CitusSQL(schema, colocateWith string) string {
 	const unless = ` WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_dist_partition WHERE logicalrelid = %s::regclass);` + "\n"
 	if colocateWith == "" {

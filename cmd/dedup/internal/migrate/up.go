@@ -32,8 +32,9 @@ table, or give --recreate. A new tool_dedup is empty, so every earlier call runs
 if it is retried.
 
 With --citus also distribute the tables on the Citus cluster, in one transaction, unless
-they are distributed. ` + "`dedup migrate print --citus`" + ` prints the SQL. While calls run, do not
-use --citus: run that SQL in the transaction that distributes the application's tables.`,
+they are distributed. While calls run, first distribute the application's tables, in a
+transaction of their own, and name one with --colocate-with. ` + "`dedup migrate print --citus`" + `
+prints the SQL.`,
 		Args: cobra.NoArgs,
 		RunE: s.with(s.up),
 	}

@@ -34,8 +34,8 @@ func Command() *cobra.Command {
 		Short: "Draw the charts of the documents from what was measured",
 		Long: `Draws two charts, each from the JSON of one measurement:
 
-  bench-growth.svg   from --growth, which "growth --json" wrote: a call against the size of its table
-  bench-clients.svg  from --clients, which "run --delays 0 --clients 1,2,4,8,16,32 --json" wrote
+  bench-growth.svg   from --growth, which "bench growth --json" wrote: a call against the size of its table
+  bench-clients.svg  from --clients, which "bench run --delays 0 --clients 1,2,4,8,16,32 --json" wrote
 
 "make bench-charts" measures and draws both.`,
 		Args: cobra.NoArgs,
