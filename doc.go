@@ -39,19 +39,19 @@
 // always belong to this call: if an effect returns the error of an inner call, errors.Is and
 // errors.As do not find it (see [Effect]). The errors:
 //
-//	error                  typed as        returned by                    call again with the same key?
-//	ErrRefused             *RefusedError   all that run effects           no: this is the answer; DoTx: commit it
-//	ErrKeyReused           *Error          all that run effects           no: first arguments, or a new key
-//	ErrExpired             *Error          all that run effects           no: it ran
-//	ErrInFlight            -               all that run effects, Reset    yes
-//	ErrOutcomeUnknown      *Error          all that run effects, not DoTx yes: it may have happened; BeginFunc: see there
-//	ErrAttemptsExhausted   *Error          all that run effects, not DoTx yes: nothing happened
-//	ErrRestartTx           *Error          DoTx                           yes, the whole transaction
-//	ErrBroken              *Error          all that run effects           no: repair, then Resolve or Reset
-//	ErrSchema              *Error          all                            no: fix the schema
-//	ErrInvalid             *InvalidError   all, and New                   no: fix the call, the option or the tool
-//	-                      *UnresolvedError Erase                         no: resolve the effects first
-//	context's errors       -               all but New                    yes
+//	error                  typed as         returned by                          call again with the same key?
+//	ErrRefused             *RefusedError    all that run effects                 no: this is the answer; DoTx: commit it
+//	ErrKeyReused           *Error           all that run effects                 no: first arguments, or a new key
+//	ErrExpired             *Error           all that run effects                 no: it ran
+//	ErrInFlight            -                all that run effects, Reset, Resolve yes
+//	ErrOutcomeUnknown      *Error           all that run effects, not DoTx       yes: it may have happened; BeginFunc: see there
+//	ErrAttemptsExhausted   *Error           all that run effects, not DoTx       yes: nothing happened
+//	ErrRestartTx           *Error           DoTx                                 yes, the whole transaction
+//	ErrBroken              *Error           all that run effects                 no: repair, then Resolve or Reset
+//	ErrSchema              *Error           all                                  no: fix the schema
+//	ErrInvalid             *InvalidError    all, and New                         no: fix the call, the option or the tool
+//	-                      *UnresolvedError Erase                                no: resolve the effects first
+//	context's errors       -                all but New                          yes
 //
 // [IsRetryable] reports the last column. [IsTransient] reports whether a fresh transaction may
 // avoid a fault of the database.

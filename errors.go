@@ -19,8 +19,8 @@ import (
 // details: find it with [errors.As]. The table in the package documentation lists the functions
 // that return each, and the remedy.
 var (
-	// ErrInFlight: a twin is running the call, and the caller's MaxWait is used up. Call again with
-	// the same key.
+	// ErrInFlight: a twin is running the call, and the caller's MaxWait is used up. Reset and
+	// Resolve do not wait. Call again with the same key.
 	ErrInFlight = errors.New("dedup: a twin of this call is in flight; call again with the same key")
 
 	// ErrOutcomeUnknown: the reply to a COMMIT was lost, and the context or the attempts ended

@@ -52,8 +52,8 @@ type Status struct {
 // PostgreSQL, that is true for the first 256 calls of DoTx. The Deduper must have the call's
 // Schema.
 //
-// The error is an [ErrInvalid] or an error of the database. On a standby it is 25006, because a
-// standby may lack the record or still have one that was deleted on the primary.
+// The error is an [ErrInvalid], an [ErrSchema] or an error of the database. On a standby it is
+// 25006, because a standby may lack the record or still have one that was deleted on the primary.
 func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, error) {
 	if err := d.usable(ctx); err != nil {
 		return Status{}, err

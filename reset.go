@@ -34,7 +34,8 @@ type ChangeOptions struct {
 //
 // Reset does not touch a call in flight: the error is ErrInFlight. It does not free a call with an
 // effect outside the database, because the effect at the provider remains: the error is an
-// ErrInvalid with the Field "Tool". Other errors are ErrInvalid and errors of the database.
+// ErrInvalid with the Field "Tool". Other errors are ErrInvalid, ErrSchema and errors of the
+// database.
 func (d *Deduper) Reset(ctx context.Context, scope, tool, key string, opts ChangeOptions) (freed bool, err error) {
 	var audited bool
 	id := table.Identity{Scope: scope, Tool: tool, Key: key}

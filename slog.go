@@ -24,7 +24,8 @@ type SlogOptions struct {
 // Debug. Times are in seconds.
 //
 //	Error  a broken effect, a table that cannot decide races
-//	Warn   a key reused, an outcome unknown, attempts exhausted, a reset, a sweep that failed
+//	Warn   a key reused, an outcome unknown, attempts exhausted, a reset, a resolved record,
+//	       an erasure, a sweep that failed
 //	Info   a replay, a batch with replays, a retry, an expired call
 //	Debug  an executed call, a call that failed otherwise, a batch without replays, a
 //	       replay in a batch, a sweep, also one that its cancelled context ended

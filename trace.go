@@ -89,10 +89,12 @@ func (m multiTracer) TraceEvent(ctx context.Context, event Event) {
 	}
 }
 
-// CallData identifies the call of an event. Events never contain arguments or results.
+// CallData identifies the call of an event. Apart from CallEndData.Err, which may be a refusal or
+// have InvalidError.Stored, events contain no arguments or results. The text of another error may
+// quote values: [NewSlogTracer] logs the SQLSTATE of a server's error instead.
 type CallData struct {
 	// Func is the called function: "Do", "DoTx", "DoStatement", "DoBatch", "Reset", "Resolve" or
-	// "Erase".
+	// "Erase". It is "external" in events of package external.
 	Func string
 	// Scope and Tool are the names that the caller gave, even if they are invalid.
 	Scope, Tool string
