@@ -75,6 +75,9 @@ func newDoor(unknown bool, protocol connect.ClientOption) rpctest.Door {
 		Dial: func(t testing.TB, addr string) rpctest.Client {
 			return client(caller{httpClient(t), "http://" + addr}, protocol)
 		},
+		DialKeyed: func(t testing.TB, addr string) rpctest.Client {
+			return client(caller{httpClient(t), "http://" + addr}, protocol, connect.WithInterceptors(connectdedup.ClientKey()))
+		},
 		Tx:    connectdedup.Tx,
 		Error: func(s *spb.Status) error { return errorOf(s) },
 		Mark: func(ctx context.Context, run string) {

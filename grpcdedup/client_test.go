@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/tooldedup/dedup"
@@ -82,9 +83,9 @@ func TestClientKey(t *testing.T) {
 	n, last := keys()
 	require.Equal(t, 3, n)
 	require.Equal(t, "of the field", last)
-	mine := grpcdedup.WithKey(grpcdedup.WithKey(t.Context(), "replaced"), `"of" the context`)
+	mine := metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", "of-the-metadata")
 	order(mine, &shop.CreateRequest{Item: "bed"})
 	n, last = keys()
 	require.Equal(t, 4, n)
-	require.Equal(t, `"of" the context`, last)
+	require.Equal(t, "of-the-metadata", last)
 }

@@ -53,7 +53,10 @@ var door = rpctest.Door{
 		return newServer(s, interceptor.Unary), nil
 	},
 	Dial: func(t testing.TB, addr string) rpctest.Client { return client(dial(t, addr)) },
-	Tx:   grpcdedup.Tx,
+	DialKeyed: func(t testing.TB, addr string) rpctest.Client {
+		return client(dial(t, addr, grpc.WithUnaryInterceptor(grpcdedup.ClientKey)))
+	},
+	Tx: grpcdedup.Tx,
 	Error: func(s *spb.Status) error {
 		if codes.Code(s.GetCode()) == codes.OK {
 			return okError{s} // a status has no error then

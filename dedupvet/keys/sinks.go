@@ -124,7 +124,7 @@ func (t *tracer) arguments(in ssa.CallInstruction) (found []sink) {
 		if isHeader(args[0]) {
 			what, from = header, 1
 		}
-	case api.IsFunc(fn, api.GRPC, "WithKey"):
+	case api.IsFunc(fn, api.Runner, "WithKey"):
 		what, from = header, 1
 	case api.IsFunc(fn, api.Metadata, "AppendToOutgoingContext", "Pairs"):
 		for _, value := range afterHeader(args[len(args)-1]) {

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/door"
+	"github.com/tooldedup/dedup/tool/runner"
 )
 
 // KeyName is the metadata, or the header, that has a call's key.
@@ -81,9 +83,9 @@ func keyInvalid(format string, args ...any) error {
 // ReplayedName is the metadata, or the header, that marks an earlier request's answer.
 const ReplayedName = "idempotency-replayed"
 
-// NewKey returns a key for a client's request, empty if the request has one in its field request_id
-// or among the metadata.
-func NewKey(request any, metadata []string) string {
+// KeyToAdd returns the key that a client adds to a request: the context's or, if it has none, a new
+// one. It is empty if the request has a key in its field request_id or among the metadata.
+func KeyToAdd(ctx context.Context, request any, metadata []string) string {
 	if len(metadata) > 0 {
 		return ""
 	}
@@ -91,6 +93,9 @@ func NewKey(request any, metadata []string) string {
 		if f := requestID(m.ProtoReflect().Descriptor()); f != nil && m.ProtoReflect().Get(f).String() != "" {
 			return ""
 		}
+	}
+	if key, ok := runner.KeyFrom(ctx); ok {
+		return key
 	}
 	return dedup.NewKey()
 }

@@ -42,9 +42,9 @@ type Call struct {
 // and the status of an error decide whether Do tries again, never its text: see [IsRetryable].
 //
 // try makes the call once, with the context that it gets. That context carries the key, and try
-// must send it: Transport and PutMeta do, and KeyFrom returns it for other clients. If the key is
-// not sent, every try is a new call to the tool. try runs on the caller's goroutine and must not
-// retry. It may set a time limit: Do tries again after it.
+// must send it: Transport, PutMeta and a ClientKey do, and KeyFrom returns it for other clients. If
+// the key is not sent, every try is a new call to the tool. try runs on the caller's goroutine and
+// must not retry. It may set a time limit: Do tries again after it.
 //
 // An error that another try cannot repair is returned unchanged. Do returns a *[GaveUpError], which
 // wraps the last error, if it gives up, or if an earlier try may have taken effect. A Call that

@@ -28,9 +28,13 @@
 //
 // The key is made once, before the first try. Save it before that, best in a [Plan]. A process that
 // loads a plan sets Call.Resumed. The context carries the key ([WithKey], [KeyFrom]). [Transport]
-// copies it into the header Idempotency-Key, and [PutMeta] into the _meta of an MCP request. Any
-// other client sends what KeyFrom returns. A layer that finds a key in the context does not make
-// another. A layer that finds two different keys sends nothing.
+// copies it into the header Idempotency-Key, and [PutMeta] into the _meta of an MCP request. The
+// ClientKey of packages grpcdedup and connectdedup sends it over gRPC and Connect. Any other client
+// sends what KeyFrom returns.
+//
+// A layer that finds a key in the context does not make another. If the request has a different key
+// already, Transport and PutMeta send nothing, and ClientKey sends the request's. Such a key must
+// be the same on every try.
 //
 // # Errors
 //

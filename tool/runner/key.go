@@ -13,8 +13,9 @@ type carried struct{ key, tool string }
 
 type carriedKey struct{}
 
-// WithKey returns a context that carries a call's key to the code that sends it. Do, Transport and
-// PutMeta use it, so that no layer makes another. An empty key hides the key of ctx.
+// WithKey returns a context that carries a call's key to the code that sends it. Do, Transport,
+// PutMeta and the ClientKey of grpcdedup and connectdedup use it, so that no layer makes another.
+// An empty key hides the key of ctx.
 //
 // Every request with the context sends the key. Give the context to the call only, not to other
 // writes on the way, such as fetching an access token.

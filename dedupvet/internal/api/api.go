@@ -13,6 +13,7 @@ import (
 const (
 	Dedup    = "github.com/tooldedup/dedup"
 	Tool     = Dedup + "/tool"
+	Runner   = Tool + "/runner"
 	External = Dedup + "/external"
 	SQLDedup = Dedup + "/sqldedup"
 	Gorm     = Dedup + "/gormdedup"

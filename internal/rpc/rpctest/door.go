@@ -30,6 +30,8 @@ type Door struct {
 	// Dial returns a client of the server at an address, which retries by its library's own policy
 	// if it has one.
 	Dial func(t testing.TB, addr string) Client
+	// DialKeyed is Dial of a client with the package's ClientKey.
+	DialKeyed func(t testing.TB, addr string) Client
 	// Tx is the package's Tx.
 	Tx func(ctx context.Context) (pgx.Tx, bool)
 	// Error returns an error of the package's library.

@@ -28,6 +28,7 @@ func Run(t *testing.T, door Door) {
 		"Once":         door.once,
 		"PassedOn":     door.passedOn,
 		"Keys":         door.keys,
+		"ClientKey":    door.clientKey,
 		"Pairs":        door.pairs,
 		"Codes":        door.codes,
 		"HandlerError": door.handlerError,

@@ -6,7 +6,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/google/uuid"
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/grpcdedup"
+	"github.com/tooldedup/dedup/tool/runner"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 )
@@ -21,7 +21,7 @@ type connectOrdersClient interface {
 
 func overGRPC(ctx context.Context, orders grpcOrders) (err error) {
 	for range 3 {
-		keyed := grpcdedup.WithKey(ctx, dedup.NewKey()) // want `Idempotency-Key is minted by dedup.NewKey for every try`
+		keyed := runner.WithKey(ctx, dedup.NewKey()) // want `Idempotency-Key is minted by dedup.NewKey for every try`
 		if _, err = orders.Create(keyed, "lamp"); err == nil {
 			return nil
 		}
@@ -54,7 +54,7 @@ func overConnect(ctx context.Context, orders connectOrdersClient, item string) (
 }
 
 func createOnce(ctx context.Context, orders grpcOrders) error {
-	_, err := orders.Create(grpcdedup.WithKey(ctx, dedup.NewKey()), "lamp") // want `Idempotency-Key is minted by dedup.NewKey for every try of the loop`
+	_, err := orders.Create(runner.WithKey(ctx, dedup.NewKey()), "lamp") // want `Idempotency-Key is minted by dedup.NewKey for every try of the loop`
 	return err
 }
 
@@ -70,11 +70,11 @@ func createUntilDone(ctx context.Context, orders grpcOrders) {
 // A key for each request, and one for all tries of a request.
 func overRPCWell(ctx context.Context, orders grpcOrders, connected connectOrdersClient, items []string) (err error) {
 	for _, item := range items {
-		if _, err = orders.Create(grpcdedup.WithKey(ctx, dedup.NewKey()), item); err == nil {
+		if _, err = orders.Create(runner.WithKey(ctx, dedup.NewKey()), item); err == nil {
 			break
 		}
 	}
-	keyed := grpcdedup.WithKey(ctx, dedup.NewKey())
+	keyed := runner.WithKey(ctx, dedup.NewKey())
 	for {
 		traced := metadata.AppendToOutgoingContext(keyed, "x-request-id", uuid.NewString())
 		if _, err = orders.Create(traced, "lamp"); err == nil {

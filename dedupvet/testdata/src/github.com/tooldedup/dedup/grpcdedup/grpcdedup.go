@@ -8,5 +8,3 @@ import (
 )
 
 func Tx(ctx context.Context) (pgx.Tx, bool) { return nil, false }
-
-func WithKey(ctx context.Context, key string) context.Context { return ctx }
