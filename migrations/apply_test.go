@@ -53,8 +53,8 @@ func TestUpDownUp(t *testing.T) {
 	require.NoError(t, migrations.Check(t.Context(), pool, nil))
 }
 
-// The application's migrations have the same numbers as ours, and neither
-// notices the other's.
+// The application's migrations have the same numbers as the library's, and neither disturbs the
+// other.
 func TestBesideTheApplications(t *testing.T) {
 	t.Parallel()
 

@@ -10,9 +10,8 @@ import (
 	"github.com/tooldedup/dedup/migrations"
 )
 
-// citus fakes what Check asks Citus for, as Citus 13 defines it: its catalogue of
-// distributed tables with one row for tool_dedup, or none, and which tables are
-// shards.
+// citus fakes what Check reads of Citus 13: its catalogue of distributed tables, with one row for
+// tool_dedup or none, and the function that knows shards.
 func citus(row string) string {
 	sql := `
 		SET allow_system_table_mods = on;
@@ -55,14 +54,14 @@ func brokenCitus() []broken {
 			want: plain, left: plain,
 		},
 		{
-			// Distributed, a reference table, and one that is added to the metadata.
+			// A distributed table, a reference table, and one in the metadata.
 			name: "CitusTablesInTheMetadataAreFine",
 			sql: citus(byScope) + others + `CREATE TABLE notes (text text);
 				INSERT INTO pg_catalog.pg_dist_partition VALUES ('"My bookings"', 'h', '{VAR :varno 1 :varattno 1}', 7, 's'),
 					('rates', 'n', NULL, 3, 't'), ('notes', 'n', NULL, 0, 's')`,
 		},
 		{
-			// One problem is enough until that is put right.
+			// Check does not report the plain tables before tool_dedup is distributed.
 			name: "CitusPlainTablesBesideAnUndistributedOne",
 			sql:  citus("") + others,
 			want: undistributed, left: undistributed,
@@ -99,7 +98,7 @@ func brokenCitus() []broken {
 	}
 }
 
-// What is said of plain tables, and that only those count that the role may write to.
+// Check names the plain tables, and only those that the role may write to.
 func TestCitusPlainTables(t *testing.T) {
 	t.Parallel()
 

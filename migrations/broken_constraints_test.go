@@ -8,7 +8,7 @@ func brokenConstraints() []broken {
 	only := func(name string) []string { return []string{name} }
 	const due = `CREATE INDEX tool_dedup_due ON tool_dedup `
 	const tenants = `CREATE TABLE tenants (name text PRIMARY KEY COLLATE "C"); ALTER TABLE tool_dedup ADD CONSTRAINT "Of a tenant" FOREIGN KEY (scope) REFERENCES tenants `
-	// What is left of an index whose CREATE … CONCURRENTLY failed.
+	// A CREATE INDEX CONCURRENTLY that failed leaves this.
 	const invalid = `UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'tool_dedup_due'::regclass`
 
 	cases := []broken{

@@ -1,7 +1,7 @@
 package migrations_test
 
-// partitioned turns tool_dedup into a partitioned table; the statements that
-// follow make its partitions.
+// partitioned turns tool_dedup into a partitioned table. The statements of a case make its
+// partitions.
 func partitioned(by string) string {
 	return `
 		ALTER TABLE tool_dedup RENAME TO template;
@@ -45,7 +45,7 @@ func brokenPartitions() []broken {
 			want: only("partition_key"), left: only("partition_key"),
 		},
 		{
-			// By time, the primary key cannot be what it must be.
+			// Partitions by time need the time in the primary key.
 			name: "PartitionedByTime",
 			sql: `ALTER TABLE tool_dedup RENAME TO template;
 				CREATE TABLE tool_dedup (LIKE template INCLUDING CONSTRAINTS, PRIMARY KEY (scope, tool, key, created_at)) PARTITION BY RANGE (created_at);

@@ -139,7 +139,7 @@ func brokenTables() []broken {
 			sql:  `ALTER TABLE tool_dedup ENABLE ROW LEVEL SECURITY`,
 		},
 		{
-			// A standby cannot be had here: it is faked in the catalogue.
+			// The tests have no standby: the catalogue fakes one.
 			name: "InRecovery",
 			sql: `SET allow_system_table_mods = on;
 				ALTER FUNCTION pg_catalog.pg_is_in_recovery() RENAME TO pg_is_really_in_recovery;

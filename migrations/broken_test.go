@@ -24,7 +24,7 @@ type broken struct {
 	left []string
 }
 
-// TestCheckBroken has what every user's first call asks for: the table and its constraints.
+// TestCheckBroken breaks the table and its constraints, which every first call reads.
 func TestCheckBroken(t *testing.T) {
 	t.Parallel()
 	checkBroken(t, slices.Concat(brokenTables(), brokenConstraints()))
@@ -55,15 +55,15 @@ func checkBroken(t *testing.T, all []broken) {
 	}
 }
 
-// warnings are the problems that keep no call from being answered.
+// warnings are the problems in spite of which calls work.
 var warnings = []string{
 	"due_index_missing", "due_index_other", "due_index_invalid",
 	"audit_missing", "audit_broken", "stat_missing", "stat_broken",
 }
 
-// requireSameWords requires that what a Deduper sees before its first effect is among
-// what Check found, in the same words, and that it sees what always breaks the promise.
-// Check may add which migration was recorded: that is in a table, which the Deduper leaves alone.
+// requireSameWords requires that a Deduper's first call reports problems that Check found, in the
+// same words, and each that always breaks the promise. Check may add the recorded migration, which
+// it reads from a table that a Deduper does not read.
 func requireSameWords(t *testing.T, pool *pgxpool.Pool, found []migrations.Problem) {
 	t.Helper()
 	always := []string{

@@ -9,39 +9,36 @@ import (
 	"github.com/tooldedup/dedup/internal/examiner"
 )
 
-// Querier is what [Check] needs of a database: a *pgxpool.Pool, a *pgx.Conn or
-// a pgx.Tx.
+// Querier is what [Check] needs of a database: a *pgxpool.Pool, a *pgx.Conn or a pgx.Tx.
 type Querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// CheckOptions configure [Check]. A nil *CheckOptions and every zero field
-// mean the documented default.
+// CheckOptions configure [Check]. A nil *CheckOptions and every zero field mean the documented
+// default.
 type CheckOptions struct {
-	// Schema holds the tool_dedup table. Default "public", as in
-	// dedup.Options.
+	// Schema holds the tool_dedup table. Default: "public", as in dedup.Options.
 	Schema string
 }
 
-// Check finds out whether a database carries the schema of tool_dedup, sound and usable by the
-// current role. Run it when an application starts. Unless it is a Warning, a problem can mean that
-// a call is refused later or runs twice.
+// Check reports whether a database has the tables of the migrations, and whether the current role
+// can use them. Run it when an application starts. With a problem that is not a Warning, a call may
+// fail or run twice.
 //
-// It returns nil, a [*SchemaError] with everything that is wrong, or another
-// error if the catalogues cannot be read. Cancelling ctx ends it.
+// Check returns nil, a [*SchemaError] with every problem, or another error if it cannot read the
+// catalogues. Cancelling ctx ends it.
 //
-// It reads the server's catalogues and changes nothing, in two round trips. Which tool applied
-// the schema makes no difference. A schema that is newer than this package is
-// no problem by itself, so that a schema can be migrated before the
-// applications that use it.
+// Check takes two round trips. It reads the server's catalogues and changes nothing. It does not
+// matter which tool applied the migrations. A schema newer than this package is not a problem, so
+// that you can migrate the schema before the applications.
 //
-// The role needs the privileges of the GRANTs in docs/operations.md, on every table: which of them
-// a program uses is not known here.
+// The role needs the privileges of the GRANTs in docs/operations.md on every table, because Check
+// does not know which of them a program uses.
 //
-// A Deduper's first call looks for the worst of these problems by the same query, and
-// names them in the same words.
+// A Deduper's first call looks for the worst of these problems with the same query, and reports
+// them in the same words.
 //
-// Storage parameters are not looked at: they are tuning, and an operator's own.
+// Check ignores storage parameters, which operators may tune.
 func Check(ctx context.Context, db Querier, opts *CheckOptions) error {
 	schema := "public"
 	if opts != nil && opts.Schema != "" {

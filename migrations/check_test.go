@@ -102,7 +102,7 @@ func TestSchemaError(t *testing.T) {
 	require.EqualError(t, err, "dedup: the schema is not sound, 2 problems:\n- a: it is so; run: X\n- b: and so; move")
 }
 
-// All problems are found at once, and their fixes work in the order given.
+// Check finds all problems at once, and their fixes work in its order.
 func TestCheckFindsAllAtOnce(t *testing.T) {
 	t.Parallel()
 
@@ -145,7 +145,7 @@ func TestFixesMakeWhatTheMigrationsMake(t *testing.T) {
 	require.Equal(t, sound, dump(t, pool, "public"))
 }
 
-// What goose leaves when it rolls one migration back, and what the advice leads to.
+// Goose has rolled one migration back, and the fix applies it again.
 func TestCheckFindsThatOneMigrationIsPending(t *testing.T) {
 	t.Parallel()
 
@@ -162,7 +162,7 @@ func TestCheckFindsThatOneMigrationIsPending(t *testing.T) {
 	require.NoError(t, migrations.Check(t.Context(), pool, nil))
 }
 
-// What goose has recorded of the migrations, and what is said of the rest.
+// Goose has recorded some of the migrations, and Check names the others.
 func TestCheckPendingMigrations(t *testing.T) {
 	t.Parallel()
 
@@ -188,7 +188,7 @@ func TestCheckPendingMigrations(t *testing.T) {
 	}
 }
 
-// Goose makes nothing anew that it has recorded: the advice must lead on.
+// Goose does not apply a recorded migration again: the fix must do more.
 func TestAdviceForATableThatWasDropped(t *testing.T) {
 	t.Parallel()
 

@@ -7,19 +7,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// CitusSQL returns the statements that place the tables of a schema on a Citus cluster, to be
-// run on the coordinator after the migrations: tool_dedup and tool_effect are distributed by
-// scope, and the two tables that are not about one scope are added to Citus's metadata, so
-// that every node can write to them. A table that Citus manages already stays as it is. In a
-// schema that Citus distributes as a whole, it manages all of them.
+// CitusSQL returns the statements that distribute the tables of a schema on a Citus cluster. Run
+// them on the coordinator, after the migrations. They distribute tool_dedup and tool_effect by
+// scope. They add the two other tables to Citus's metadata, so that every node can write to them.
+// They leave a table as it is if Citus manages it already. In a distributed schema Citus manages
+// all tables.
 //
-// The application's distributed tables must be co-located with tool_dedup. colocateWith names
-// one of them; where there is none yet it is empty, and they name tool_dedup in turn. Their
-// tenant column must be text COLLATE "C", as scope is. So Citus's default group is not used:
-// others could not join it.
+// The application's distributed tables must be co-located with tool_dedup, and their tenant column
+// must be text COLLATE "C", as scope is. colocateWith names one of these tables. If there is none
+// yet, colocateWith is empty, and you later distribute them with tool_dedup as their colocate_with.
+// The statements do not use Citus's default group, because tables with other columns could not
+// join it.
 //
-// Run them in one transaction. While calls run, first distribute the application's tables, in a
-// transaction of their own: in one transaction with tool_dedup Citus may report a deadlock.
+// Run the statements in one transaction. While calls run, first distribute the application's
+// tables, in a transaction of their own: in one transaction with tool_dedup Citus may report a
+// deadlock.
 func CitusSQL(schema, colocateWith string) string {
 	const unless = ` WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_dist_partition WHERE logicalrelid = %s::regclass);` + "\n"
 	if colocateWith == "" {

@@ -10,8 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// schemaDump is what the catalogues say about everything in a schema but
-// goose's version tables.
+// schemaDump has what the catalogues say about a schema, without goose's version tables.
 type schemaDump struct {
 	relations, columns, constraints, indexes, comments []string
 }

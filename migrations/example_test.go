@@ -20,8 +20,8 @@ import (
 //go:embed testdata/application/*.sql
 var applicationMigrations embed.FS
 
-// An application that migrates with goose applies the library's migrations
-// beside its own: both begin at 1, and each have a version table of their own.
+// An application that migrates with goose applies the library's migrations beside its own. Both
+// begin at 1, and each have a version table of their own.
 func Example() {
 	ctx := context.Background()
 	pool, done := exampleDatabase()
@@ -65,8 +65,8 @@ func Example() {
 	// the schema is sound
 }
 
-// An application checks the schema when it starts, and does not start when
-// calls could fail or run twice.
+// An application checks the schema when it starts, and does not start if calls could fail or run
+// twice.
 func ExampleCheck() {
 	ctx := context.Background()
 	pool, done := exampleDatabase()

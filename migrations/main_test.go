@@ -50,8 +50,7 @@ func names(problems []migrations.Problem) []string {
 	return all
 }
 
-// repair does what the problems' fixes say where they are statements, and
-// returns the names of the others.
+// repair runs the fixes that are statements, and returns the names of the other problems.
 func repair(t *testing.T, pool *pgxpool.Pool, problems []migrations.Problem) []string {
 	t.Helper()
 	var left []string
@@ -65,8 +64,8 @@ func repair(t *testing.T, pool *pgxpool.Pool, problems []migrations.Problem) []s
 	return left
 }
 
-// newRole creates a role for the test and returns its quoted name. Roles belong
-// to the server, so it is named for the test's database and dropped in the end.
+// newRole creates a role for the test and returns its quoted name. Roles belong to the server, so
+// the role has the name of the test's database, and the test's end drops it.
 func newRole(t *testing.T, db *pgtest.DB, pool *pgxpool.Pool) string {
 	t.Helper()
 	role := pgx.Identifier{db.Name}.Sanitize()

@@ -1,16 +1,14 @@
-// Package migrations holds the schema of tool_dedup as goose migrations, and
-// a check that a database carries it.
+// Package migrations has the library's tables as goose migrations, and a check of them.
 //
-// The migrations live beside an application's own: they are numbered on their
-// own and record themselves in their own version table, so that neither side's
-// numbers can disturb the other's. Apply them with the application's goose,
+// The migrations do not conflict with an application's own: they have their own numbers and their
+// own version table. Apply them with the application's goose,
 //
 //	goose.NewProvider(goose.DialectPostgres, db, migrations.FS,
 //		goose.WithTableName(migrations.VersionTable))
 //
-// with `dedup migrate up`, or as the plain SQL that [SQL] returns and
-// `dedup migrate print` prints. All objects are created unqualified, in the
-// first schema of the connection's search_path.
+// with `dedup migrate up`, or as the plain SQL that [SQL] returns and `dedup migrate print` prints.
+// The statements name no schema, so they make the tables in the first schema of the connection's
+// search_path.
 //
 // An application calls [Check] when it starts.
 package migrations
@@ -23,17 +21,15 @@ import (
 	"github.com/tooldedup/dedup/internal/examiner"
 )
 
-// VersionTable is the name of the table in which goose records which of these
-// migrations have been applied: tool_dedup_version.
+// VersionTable is the table in which goose records the applied migrations: tool_dedup_version.
 const VersionTable = examiner.VersionTable
 
-// FS holds the migrations as goose reads them, at its root.
+// FS has the migrations in its root, where goose reads them.
 //
 //go:embed *.sql
 var FS embed.FS
 
-// SQL returns the statements of all up migrations in order, as plain SQL for
-// those who apply schema changes by other means than goose.
+// SQL returns the statements of all up migrations in order, for applying them without goose.
 func SQL() (string, error) {
 	entries, err := FS.ReadDir(".")
 	if err != nil {

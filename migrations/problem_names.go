@@ -1,18 +1,17 @@
 package migrations
 
-// The names of those problems that a deployment may wait for, or live with. The runbook lists
-// all names; they are stable.
+// Names of problems that a deployment may wait for or tolerate. Names are stable, and
+// docs/operations.md lists them all.
 const (
 	// ProblemTableMissing: the schema has no tool_dedup.
 	ProblemTableMissing = "table_missing"
-	// ProblemMigrationsPending: the table is there, but goose's version table
-	// records fewer migrations than there are.
+	// ProblemMigrationsPending: tool_dedup exists, but goose's version table does not record every
+	// migration.
 	ProblemMigrationsPending = "migrations_pending"
-	// ProblemRowSecurity: row level security applies to the current role. It does no harm
-	// while the policies let the role see and write every row.
+	// ProblemRowSecurity: row level security applies to the current role. It does no harm while the
+	// policies let the role read and write every row.
 	ProblemRowSecurity = "row_security"
-	// ProblemPlainTables: tables that the current role may write to lie on this
-	// node of a Citus cluster alone, beside a distributed tool_dedup. They do no harm while no
-	// effect writes to them.
+	// ProblemPlainTables: on a Citus cluster with a distributed tool_dedup, the current role may
+	// write to tables that only this node has. They do no harm while no effect writes to them.
 	ProblemPlainTables = "citus_plain_tables"
 )

@@ -13,7 +13,7 @@ import (
 // others grants what a role needs on the tables beside tool_dedup.
 const others = `GRANT SELECT, INSERT, UPDATE, DELETE ON tool_effect, tool_dedup_stat TO %role%; GRANT SELECT, INSERT ON tool_dedup_audit TO %role%; `
 
-// What a role may do is checked for the role that asks, whoever owns the table.
+// Check reports what the current role may not do, whoever owns the table.
 func TestCheckAsRole(t *testing.T) {
 	t.Parallel()
 
@@ -51,7 +51,7 @@ func TestCheckAsRole(t *testing.T) {
 			name: "MayNotUseTheSchemaOfAVersionTable",
 			sql: `GRANT SELECT ON tool_dedup_version TO %role%; DELETE FROM tool_dedup_version;
 				REVOKE USAGE ON SCHEMA public FROM PUBLIC`,
-			// Which migrations are pending shows when the role may look.
+			// Check sees the pending migrations once the role may read the table.
 			want: []string{"schema_usage_missing", "privileges_missing"},
 			left: []string{migrations.ProblemMigrationsPending},
 		},
@@ -129,7 +129,7 @@ func TestCheckReadOnly(t *testing.T) {
 	require.Equal(t, []string{"read_only"}, names(problems(t, pool, nil)))
 }
 
-// In a session that takes itself for a replica other triggers and rules act.
+// In a session with the role of a replica other triggers and rules act.
 func TestCheckInASessionOfAReplica(t *testing.T) {
 	t.Parallel()
 
@@ -147,7 +147,7 @@ func TestCheckInASessionOfAReplica(t *testing.T) {
 func TestCheckEncoding(t *testing.T) {
 	t.Parallel()
 
-	// A database beside the test's own, named so that it is known as a test's.
+	// A second database, with a name by which it is known as a test's.
 	db := pgtest.NewEmpty(t)
 	name := db.Name[:40] + "_latin1"
 	admin := db.Pool(t)

@@ -5,29 +5,27 @@ import (
 	"strings"
 )
 
-// SchemaError lists all that is wrong with a database's tool_dedup. Returned by
-// [Check].
+// SchemaError is the error of [Check]. It has every problem of a schema.
 type SchemaError struct {
-	// Problems is never empty. Its problems are in the order of repair.
+	// Problems is never empty. Repair its problems in this order.
 	Problems []Problem
 }
 
-// Problem is one thing that is wrong, and how to put it right.
+// Problem is one problem of a schema, and its repair.
 type Problem struct {
-	// Name is stable, and listed in the runbook, docs/operations.md. Several problems can have
-	// one name, such as those of several columns.
+	// Name is stable. docs/operations.md lists the names. Several problems can have one name, such
+	// as those of several columns.
 	Name string
-	// What describes the fault and its consequence.
+	// What describes the problem and its consequence.
 	What string
-	// Fix says what to do. Where SQL is all there is to it, it is "run: " and
-	// a statement for a role that owns the table.
+	// Fix is the repair. If SQL is enough, it is "run: " and a statement for the table's owner.
 	Fix string
-	// Warning is true where calls are answered as if the problem were not there: the index of
-	// the sweep, and the tables that only operators read.
+	// Warning is true if calls work in spite of the problem: it is about the sweep's index, or
+	// about a table that only operators read.
 	Warning bool
 }
 
-// Error implements error. It lists every problem with its fix, one to a line.
+// Error implements error. It lists every problem with its fix, each on a line.
 func (e *SchemaError) Error() string {
 	var out strings.Builder
 	noun := "problems"

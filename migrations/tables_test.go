@@ -38,8 +38,8 @@ func TestTablesOfEachMigration(t *testing.T) {
 	require.Equal(t, versions, slices.Compact(listed))
 }
 
-// TestEveryProblemIsPlanted: each problem of the examiner's is brought about, stands in the
-// runbook, and is what a constant names.
+// TestEveryProblemIsPlanted: the tests plant each problem of the examiner, and docs/operations.md
+// names it. Each constant names one.
 func TestEveryProblemIsPlanted(t *testing.T) {
 	t.Parallel()
 
