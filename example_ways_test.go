@@ -116,7 +116,7 @@ func ExampleDeduper_BeginFunc() {
 			result, err := dedup.DoTx(ctx, d, tx, dedup.Call{Scope: "acme", Tool: "pay", Key: key, Args: amount},
 				func(ctx context.Context, tx pgx.Tx) (int, error) {
 					if balance < amount {
-						return 0, dedup.Final(errors.New("balance too low"))
+						return 0, dedup.Final(errors.New("payment declined"))
 					}
 					_, err := tx.Exec(ctx, `INSERT INTO payments VALUES ($1)`, amount)
 					return balance - amount, err
@@ -141,8 +141,8 @@ func ExampleDeduper_BeginFunc() {
 	fmt.Println("payments:", exampleCount(pool, "payments"))
 
 	// Output:
-	// balance too low false
-	// balance too low true
+	// payment declined false
+	// payment declined true
 	// left: 70 replayed: false
 	// left: 70 replayed: true
 	// payments: 1
@@ -236,36 +236,36 @@ func ExampleDoStatement() {
 // must not change.
 func ExampleStatement() {
 	ctx := context.Background()
-	pool, done := exampleDatabase(`CREATE TABLE seats (number int, guest text)`, `INSERT INTO seats VALUES (1, 'ann')`)
+	pool, done := exampleDatabase(`CREATE TABLE coupons (number int, customer text)`, `INSERT INTO coupons VALUES (1, 'ann')`)
 	defer done()
 	d, err := dedup.New(pool, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	type Seat struct{ Number int }
-	book := dedup.Statement{
-		SQL:  `UPDATE seats SET guest = @guest WHERE number = @number AND guest IS NULL RETURNING number`,
-		Args: []any{pgx.NamedArgs{"number": 1, "guest": "bob"}},
+	type Coupon struct{ Number int }
+	redeem := dedup.Statement{
+		SQL:  `UPDATE coupons SET customer = @customer WHERE number = @number AND customer IS NULL RETURNING number`,
+		Args: []any{pgx.NamedArgs{"number": 1, "customer": "bob"}},
 		OnError: func(err error) error {
 			if errors.Is(err, pgx.ErrNoRows) {
-				return dedup.Final(errors.New("this seat is taken"))
+				return dedup.Final(errors.New("another customer has redeemed this coupon"))
 			}
 			return err
 		},
 	}
-	call := dedup.Call{Scope: "acme", Tool: "book_seat", Key: "plan 17, step 5"}
+	call := dedup.Call{Scope: "acme", Tool: "redeem_coupon", Key: "plan 17, step 5"}
 	for range 2 {
-		_, err = dedup.DoStatement[Seat](ctx, d, call, book)
+		_, err = dedup.DoStatement[Coupon](ctx, d, call, redeem)
 		fmt.Println(errors.Is(err, dedup.ErrRefused), err)
-		if _, err := pool.Exec(ctx, `UPDATE seats SET guest = NULL`); err != nil { // too late for this call
+		if _, err := pool.Exec(ctx, `UPDATE coupons SET customer = NULL`); err != nil { // too late for this call
 			log.Fatal(err)
 		}
 	}
 
 	// Output:
-	// true this seat is taken
-	// true this seat is taken
+	// true another customer has redeemed this coupon
+	// true another customer has redeemed this coupon
 }
 
 // A worker that takes a call up again expects that it was made before. It looks first: a replay
