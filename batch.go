@@ -16,11 +16,11 @@ type StatementCall struct {
 // BatchOptions configure [DoBatch]. Nil and zero fields mean the defaults.
 type BatchOptions struct {
 	// Size is the number of calls that are taken from the iterator and sent together, and of
-	// results that are kept in memory. Default 100, at most 1,000. One commit contains up to 256
+	// results that are kept in memory. Default: 100, at most 1,000. One commit contains up to 256
 	// calls.
 	Size int
 	// Progress is called after every Size calls and at the end, on the goroutine that ranges over
-	// the outcomes. Default none.
+	// the outcomes. Default: none.
 	Progress func(BatchData)
 }
 

@@ -37,7 +37,7 @@ type Call struct {
 	MaxWait time.Duration
 	// StoreErrors records every error of the effect as if [Final] wrapped it. Exceptions are errors
 	// that [NotFinal] marks, transient database errors, context errors, and the library's own
-	// errors about the effect's transaction or result. Default false: an error rolls back, nothing
+	// errors about the effect's transaction or result. Default: false; an error rolls back, nothing
 	// is stored, and the next call runs the effect.
 	StoreErrors bool
 

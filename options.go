@@ -10,12 +10,12 @@ import (
 // Options configure a [Deduper]. A nil *Options and every zero field mean the documented default.
 // New copies and checks them once.
 type Options struct {
-	// Schema contains the tool_dedup table. Default "public". Every statement names the schema, so
+	// Schema contains the tool_dedup table. Default: "public". Every statement names the schema, so
 	// that neither search_path nor a temporary table of the same name can redirect a record.
 	Schema string
 
 	// Isolation is the isolation level of the transactions that Do, DoStatement and DoBatch open.
-	// Default pgx.ReadCommitted, whatever the database's default is. pgx.RepeatableRead and
+	// Default: pgx.ReadCommitted, whatever the database's default is. pgx.RepeatableRead and
 	// pgx.Serializable give the same answers, but a twin that arrives during the race more often
 	// runs an effect that is then rolled back.
 	Isolation pgx.TxIsoLevel
@@ -31,24 +31,24 @@ type Options struct {
 	// Retry bounds the attempts that Do makes if it meets transient faults.
 	Retry RetryPolicy
 
-	// MaxResultBytes limits the JSON text of a result, in bytes. Default 1 MiB, at least 8 KiB, at
+	// MaxResultBytes limits the JSON text of a result, in bytes. Default: 1 MiB, at least 8 KiB, at
 	// most 256 MiB. A longer result is an [ErrInvalid] before COMMIT, and the effect is rolled
 	// back.
 	MaxResultBytes int
 
 	// CommitTimeout bounds the last round trip. The trip continues after the caller's context ends,
-	// because a cancelled COMMIT has an unknown outcome. Default 10 s, at least 1 ms.
+	// because a cancelled COMMIT has an unknown outcome. Default: 10 s, at least 1 ms.
 	CommitTimeout time.Duration
 
 	// IdleTimeout is set as idle_in_transaction_session_timeout in the library's own transactions,
 	// so that the server frees the identity of a vanished client. It also bounds the time for which
 	// an effect may send nothing to the server. On Linux servers since PostgreSQL 14,
 	// client_connection_check_interval is set to the same if it is off: the server then detects
-	// during a statement that its client closed the connection. Default 1 minute, at least 1 ms, at
-	// most 24 days.
+	// during a statement that its client closed the connection. Default: 1 minute, at least 1 ms,
+	// at most 24 days.
 	IdleTimeout time.Duration
 
-	// Tracer is called on events; see [NewSlogTracer] and [MultiTracer]. Default none.
+	// Tracer is called on events; see [NewSlogTracer] and [MultiTracer]. Default: none.
 	Tracer Tracer
 }
 
@@ -56,12 +56,12 @@ type Options struct {
 // before the second is random between zero and BaseDelay; the bound doubles for each further
 // attempt, up to MaxDelay (full jitter). Waiting for a twin is not an attempt.
 type RetryPolicy struct {
-	// MaxAttempts includes the first attempt. Default 12, which covers a failover of 2.6 s on
+	// MaxAttempts includes the first attempt. Default: 12, which covers a failover of 2.6 s on
 	// average and 5.3 s at most. 1 means no retry.
 	MaxAttempts int
-	// BaseDelay is the bound of the first pause. Default 10 ms.
+	// BaseDelay is the bound of the first pause. Default: 10 ms.
 	BaseDelay time.Duration
-	// MaxDelay is the bound of any pause. Default 1 s, at most 1 h.
+	// MaxDelay is the bound of any pause. Default: 1 s, at most 1 h.
 	MaxDelay time.Duration
 }
 

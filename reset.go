@@ -16,7 +16,7 @@ import (
 type ChangeOptions struct {
 	// Reason is required. It goes to the tracer and to the audit.
 	Reason string
-	// Actor is the operator's name. Default is the database role.
+	// Actor is the operator's name. Default: the database role.
 	Actor string
 	// CreatedAt is the Status.CreatedAt of the record that the operator looked at. If it is not
 	// zero and the record was written at another time, nothing is changed: the error is an
@@ -29,8 +29,8 @@ type ChangeOptions struct {
 // there was a record.
 //
 // Reset adds a line to the table tool_dedup_audit in the same statement. If the table is missing,
-// the identity is freed without a line, and [ChangedData] reports that. If the role may not write to
-// the table, nothing is freed.
+// the identity is freed without a line, and [ChangedData] reports that. If the role may not write
+// to the table, nothing is freed.
 //
 // Reset does not touch a call in flight: the error is ErrInFlight. It does not free a call with an
 // effect outside the database, because the effect at the provider remains: the error is an

@@ -11,7 +11,7 @@ import (
 
 // SlogOptions configure [NewSlogTracer].
 type SlogOptions struct {
-	// ShowKeys logs keys in the clear beside their hashes. Default false.
+	// ShowKeys logs keys in the clear beside their hashes. Default: false.
 	ShowKeys bool
 }
 

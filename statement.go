@@ -26,7 +26,7 @@ type Statement struct {
 	// [pgx.ErrTooManyRows]. OnError may be called more than once for one call. It does not get
 	// transient faults, a lost connection of the transaction, or errors of an ended context. Nor
 	// does it get the error of a deferred constraint at COMMIT, which the call returns unchanged.
-	// Default nil: errors are returned unchanged. If OnError returns nil, the call returns the
+	// Default: nil, and errors are returned unchanged. If OnError returns nil, the call returns the
 	// statement's error.
 	OnError func(err error) error
 }

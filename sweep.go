@@ -17,22 +17,22 @@ import (
 
 // SweepOptions configure [Deduper.Sweep]. Nil and zero fields mean the defaults.
 type SweepOptions struct {
-	// BatchSize is the number of records of one transaction. Default 250, at most 100,000. Records
+	// BatchSize is the number of records of one transaction. Default: 250, at most 100,000. Records
 	// that fall due in the same microsecond as the last one are included. A smaller batch holds its
 	// rows for a shorter time.
 	BatchSize int
 	// Rest is the pause between two batches, as a multiple of the time that the previous batch
 	// took, Archive included. It leaves calls their share of the server, and more of it if the
-	// server is busy. Default 0.5, at most 100; negative: no pause.
+	// server is busy. Default: 0.5, at most 100; negative: no pause.
 	Rest float64
 	// MaxBatches ends the sweep after this number of transactions that dropped something, and after
 	// ten times as many in all: calls may hold the records of a batch, and a trigger may keep them.
-	// Default 0: the sweep ends when nothing is due.
+	// Default: 0, which ends the sweep when nothing is due.
 	MaxBatches int
 	// Archive is called for every batch inside its transaction, before anything is dropped. An
 	// error ends the sweep and keeps the batch. Writes through tx are committed with the deletion.
 	// If that commit fails, Archive may be called again for the same records. Archive must not end
-	// the transaction, and a Do inside it is refused, as in an effect. Default none: batches are
+	// the transaction, and a Do inside it is refused, as in an effect. Default: none; batches are
 	// then committed with synchronous_commit off, because a batch that a crash of the server undoes
 	// is swept again.
 	//

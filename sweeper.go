@@ -10,7 +10,7 @@ import (
 // SweeperOptions configure [NewSweeper]. Nil and zero fields mean the defaults.
 type SweeperOptions struct {
 	// Interval is the time between two sweeps. Each pause is random between half of it and all of
-	// it, so that instances do not sweep in step. Default 1 minute, at least 1 ms.
+	// it, so that instances do not sweep in step. Default: 1 minute, at least 1 ms.
 	Interval time.Duration
 	// Sweep are the options of each sweep.
 	Sweep SweepOptions
@@ -19,7 +19,7 @@ type SweeperOptions struct {
 	// outcome with calls since the last write. It merges rows of all processes that are older than
 	// an hour by quarters of an hour, and deletes rows that are older than 14 days. Calls do not
 	// wait for it. Counts that cannot be written are kept for the next time, and SweptData.StatsErr
-	// has the error. Default false.
+	// has the error. Default: false.
 	RecordStats bool
 }
 

@@ -44,9 +44,9 @@
 // error that is no *connect.Error is recorded as failed_precondition. If a request's context ends
 // before the commit, its run is rolled back.
 //
-// The door's own answers have a google.rpc.ErrorInfo of domain io.github.tooldedup. Its metadata
-// has the method, without a slash at the start, as the records have it, and the keys that the table
-// lists in lower case. Changed fields have their JSON names, and commas between them:
+// The interceptor's own answers have a google.rpc.ErrorInfo of domain io.github.tooldedup. Its
+// metadata has the method, without a slash at the start, as the records have it, and the keys that
+// the table lists in lower case. Changed fields have their JSON names, and commas between them:
 //
 //	reason             code                 what happened; details
 //	KEY_REQUIRED       invalid_argument     neither field nor header has a key
@@ -56,7 +56,7 @@
 //	KEY_REUSED         failed_precondition  another request had the key; changed, complete, first_at
 //	EXPIRED            failed_precondition  the call ran, and its response is not kept; first_at
 //	REFUSED            failed_precondition  a tool of the registry refused; code
-//	BLOCKED            failed_precondition  it may have taken effect: see [dedup.ErrBroken]
+//	BLOCKED            failed_precondition  it may have taken effect: see dedup.ErrBroken
 //	PARKED             failed_precondition  it may have taken effect, and a person finds out; RetryInfo
 //	IN_FLIGHT          aborted              an equal request is running; RetryInfo
 //	OUTCOME_UNKNOWN    unavailable          the answer to COMMIT was lost; RetryInfo

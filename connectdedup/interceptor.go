@@ -34,15 +34,15 @@ type Options struct {
 	// error, and an empty scope, is unauthenticated. Required.
 	Scope func(ctx context.Context) (string, error)
 
-	// Tools has the tools of ToolOf. It must be made with the same Deduper. Default none.
+	// Tools has the tools of ToolOf. It must be made with the same Deduper. Default: none.
 	Tools *tool.Registry
 
 	// ToolOf maps the path of a method to the name of the tool that answers instead of its handler.
 	// The request's JSON form, by protobuf's mapping and with 64-bit numbers as numbers, is the
 	// tool's arguments, and the tool's result is read as the JSON form of the response. Only the
-	// arguments are compared. So a call is the same one through every door of the registry. A field
-	// whose tag in the tool's type is another name has that as its json_name. A tool whose
-	// arguments are the key needs no other.
+	// arguments are compared. So a call is the same one over Connect, over MCP and in an agent's
+	// loop. A field whose tag in the tool's type is another name has that as its json_name. A tool
+	// whose arguments are the key needs no other.
 	ToolOf map[string]string
 
 	// Retention is how long responses are replayed. Default: the Deduper's. A tool of ToolOf has
@@ -56,17 +56,17 @@ type Options struct {
 
 	// MaxWait bounds how long a request waits for an equal one that is running, or a call of a
 	// [tool.ExternalTool] for its operation. Negative means 5 ms, and for an operation no wait. A
-	// request whose context ends stops waiting. Default 10 seconds.
+	// request whose context ends stops waiting. Default: 10 seconds.
 	MaxWait time.Duration
 
-	// RetryAfter is the delay of a RetryInfo. Default 1 second, at most 1 hour.
+	// RetryAfter is the delay of a RetryInfo. Default: 1 second, at most 1 hour.
 	RetryAfter time.Duration
 
 	// OnError gets each error that the client does not see: the reason for internal or BLOCKED, a
 	// final error with the database's text, and an error of Scope that is not a *connect.Error.
 	// [tool.InvocationOf] of ctx has the call. err may quote the database's message, which can have
-	// values in it. Default: a line at level Error to slog.Default, with the SQLSTATE instead of the
-	// database's message.
+	// values in it. Default: a line at level Error to slog.Default, with the SQLSTATE instead of
+	// the database's message.
 	OnError func(ctx context.Context, method string, err error)
 }
 

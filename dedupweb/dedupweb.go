@@ -66,7 +66,7 @@ type console struct {
 //
 //	mux.Handle("/console/", http.StripPrefix("/console", handler))
 //
-// New sends nothing and starts no goroutine. The error is an [dedup.ErrInvalid].
+// New sends nothing and starts no goroutine. The error is a [dedup.ErrInvalid].
 func New(d *dedup.Deduper, opts Options) (http.Handler, error) { return newHandler(d, opts, every) }
 
 func newHandler(d *dedup.Deduper, opts Options, every time.Duration) (http.Handler, error) {

@@ -30,7 +30,7 @@ var errStale = errors.New("dedup: another act has taken over the operation")
 
 // Advance makes one attempt, look-up or other act for an operation if one is due, and returns the
 // operation after it. A job that [Options.Enqueue] inserted calls it; extra calls do no harm. The
-// tool must be registered. The error is an [dedup.ErrInvalid], the database's, or the context's. If
+// tool must be registered. The error is a [dedup.ErrInvalid], the database's, or the context's. If
 // ctx ends, Advance stops waiting, and the attempt goes on.
 func (x *Tools) Advance(ctx context.Context, scope, tool, key string) (Operation, error) {
 	id, err := identity(scope, tool, key)

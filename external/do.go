@@ -121,13 +121,13 @@ func withoutRecord(r *row) error {
 	op := r.operation()
 	op.Note = "it was answered, and its record has been deleted"
 	if r.dueAt != nil {
-		op.Note = fmt.Sprintf("it was answered, and its record is forgotten; the key is free after a look at the provider, which is due at %s", r.dueAt.UTC().Format(time.RFC3339))
+		op.Note = fmt.Sprintf("it was answered, and its record is forgotten; the key is free after a look-up at the provider, which is due at %s", r.dueAt.UTC().Format(time.RFC3339))
 	}
 	return &ParkedError{op}
 }
 
 // Do is [Handle.Do] for the tool named call.Tool, with its input and result as JSON. Use it if
-// calls arrive as JSON. An input that does not fit the tool's In is an [dedup.ErrInvalid] whose
+// calls arrive as JSON. An input that does not fit the tool's In is a [dedup.ErrInvalid] whose
 // Field is "in". Call.Args may be another part of the request; default in.
 func (x *Tools) Do(ctx context.Context, call dedup.Call, in json.RawMessage) (dedup.Result[json.RawMessage], error) {
 	t := x.tool(call.Tool)

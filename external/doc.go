@@ -9,7 +9,7 @@
 //	KeyKept               once; the library finds the outcome alone     the provider's own dedup; no request uses
 //	                      within KeyKept; after that as below           a key that the provider may have forgotten
 //	Find and Settles      once if Settles is right; if it is too        one look-up that starts Settles after the
-//	                      short, twice and reported                     last attempt ended, and another one later
+//	                      short, twice and reported                     last attempt ended, and its recheck
 //	Find                  at most once; an effect that is found is      nothing
 //	                      recorded, else the operation is parked
 //	neither               at most once; an unknown outcome is parked    nothing

@@ -31,8 +31,8 @@ func failsOnce() func() error {
 	}
 }
 
-// TestKeptFurtherEffects: a look finds two effects, and the answer cannot be recorded at once. The
-// second effect is reported nevertheless.
+// TestKeptFurtherEffects: a look-up finds two effects, and the answer cannot be recorded at once.
+// The second effect is reported nevertheless.
 func TestKeptFurtherEffects(t *testing.T) {
 	t.Parallel()
 	f, closed := newFixture(t), failsOnce()

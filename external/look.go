@@ -69,7 +69,7 @@ func (x *Tools) look(ctx context.Context, a *act, h *held) {
 // resend makes another attempt after a look-up that found nothing, if the time is not past before.
 func (x *Tools) resend(ctx context.Context, a *act, h *held, before *time.Time) {
 	if a.err = x.take(ctx, h, purpose{sends: true, goesOn: true, before: before}); a.err == nil {
-		x.event(ctx, EventResent, h.row, "", "a look found nothing")
+		x.event(ctx, EventResent, h.row, "", "a look-up found nothing")
 		x.perform(ctx, a, h)
 	}
 }

@@ -157,7 +157,7 @@ func TestKeyIsFreeAfterTheRecheck(t *testing.T) {
 	_, err = h.Do(f.ctx, call("k"), in{2}) // its look-up fails
 	var parked *external.ParkedError
 	require.ErrorAs(t, err, &parked)
-	require.Contains(t, parked.Operation.Note, "the key is free after a look at the provider")
+	require.Contains(t, parked.Operation.Note, "the key is free after a look-up at the provider")
 	open, err := f.tools.Open(f.ctx, f.pool, external.List{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, open, 1)

@@ -25,7 +25,7 @@ const (
 // returns nil after ctx has ended or x is closed and its own acts have ended. Run it in every
 // process: each operation is acted on by one process at a time. Each tool has [Options.Workers]
 // slots; parked operations use at most half of them. Recover continues after errors of the
-// database. The error is an [dedup.ErrInvalid].
+// database. The error is a [dedup.ErrInvalid].
 func (x *Tools) Recover(ctx context.Context) error {
 	if err := x.usable(ctx); err != nil {
 		return err

@@ -25,7 +25,7 @@ type Verdict struct {
 	overrules bool
 }
 
-// By sets the actor's name for the audit. Default the database's role.
+// By sets the actor's name for the audit. Default: the database's role.
 func (v Verdict) By(actor string) Verdict {
 	v.actor = actor
 	return v

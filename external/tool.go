@@ -39,13 +39,13 @@ type Tool[In, Out any] struct {
 	// recorded as this one's.
 	//
 	// Find changes nothing. If the provider has accepted a request and not finished it, return it
-	// as an effect, or return an error: another look-up follows. Default none.
+	// as an effect, or return an error: another look-up follows. Default: none.
 	Find func(ctx context.Context, a Attempt, in In) ([]Out, error)
 
 	// Finish writes in the transaction that records a success. Refused writes in the one that
 	// records a refusal. Each takes effect at most once, in any process. They must not end tx. ctx
 	// ends after Options.Lease, because they hold a connection; the answer is kept then and
-	// recorded later. Default none.
+	// recorded later. Default: none.
 	Finish  func(ctx context.Context, tx pgx.Tx, in In, out Out) error
 	Refused func(ctx context.Context, tx pgx.Tx, in In, why error) error
 
@@ -63,7 +63,7 @@ type Tool[In, Out any] struct {
 	// Zero, the default, means unknown: then a Find that returns nothing proves nothing. At most a
 	// year.
 	Settles time.Duration
-	// Timeout bounds one attempt. Default 20 s, at most a year.
+	// Timeout bounds one attempt. Default: 20 s, at most a year.
 	Timeout time.Duration
 
 	// Retention is how long the answer is replayed, as in [dedup.Call]. The answer must be kept.

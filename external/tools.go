@@ -38,15 +38,15 @@ type Tools struct {
 // Options configure [Tools]. A nil *Options and every zero field mean the default.
 type Options struct {
 	// Lease is how long an attempt keeps other processes from acting, by the database's clock. It
-	// is extended while Perform runs. If a process dies, another one may act after Lease. Default
+	// is extended while Perform runs. If a process dies, another one may act after Lease. Default:
 	// 30 s, at least 100 ms, at most 24 hours.
 	Lease time.Duration
 	// Workers is how many operations of each tool [Tools.Recover] advances at a time, so that a
 	// slow provider does not delay other tools. At most half of them are parked. A Perform or Find
-	// that goes on after its context has ended still counts. Default 32.
+	// that goes on after its context has ended still counts. Default: 32.
 	Workers int
 	// Enqueue is called by [Handle.Accept] for a new operation, in the caller's transaction. It
-	// inserts a job that calls [Tools.Advance]. Default none: Recover finds the operation then.
+	// inserts a job that calls [Tools.Advance]. Default: none; Recover finds the operation.
 	Enqueue func(ctx context.Context, tx pgx.Tx, op Operation) error
 }
 
@@ -78,7 +78,7 @@ func (o *Options) resolve() (Options, error) {
 
 // New returns Tools that keep their operations in the tool_effect table beside d's tool_dedup. It
 // does not connect; call migrations.Check at start-up. Every step is an [Event] for d's Tracer. The
-// error is an [dedup.ErrInvalid].
+// error is a [dedup.ErrInvalid].
 func New(d *dedup.Deduper, opts *Options) (*Tools, error) {
 	if d == nil {
 		return nil, &dedup.InvalidError{What: "option", Field: "d", Missing: true, Reason: "must come from dedup.New"}

@@ -17,7 +17,7 @@ import (
 // more than once, a refusal or a [NotDone] for the last sending says nothing about an earlier one,
 // and the outcome is unknown.
 type Transport struct {
-	// Base sends the requests. Default http.DefaultTransport.
+	// Base sends the requests. Default: http.DefaultTransport.
 	Base http.RoundTripper
 }
 

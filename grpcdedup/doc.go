@@ -43,9 +43,9 @@
 // recorded as FAILED_PRECONDITION. If a request's context ends before the commit, its run is rolled
 // back.
 //
-// The door's own answers have a google.rpc.ErrorInfo of domain io.github.tooldedup. Its metadata
-// has the method, without a slash at the start, as the records have it, and the keys that the table
-// lists in lower case. Changed fields have their JSON names, and commas between them:
+// The interceptor's own answers have a google.rpc.ErrorInfo of domain io.github.tooldedup. Its
+// metadata has the method, without a slash at the start, as the records have it, and the keys that
+// the table lists in lower case. Changed fields have their JSON names, and commas between them:
 //
 //	reason             code                 what happened; details
 //	KEY_REQUIRED       INVALID_ARGUMENT     neither field nor metadata has a key
@@ -55,7 +55,7 @@
 //	KEY_REUSED         FAILED_PRECONDITION  another request had the key; changed, complete, first_at
 //	EXPIRED            FAILED_PRECONDITION  the call ran, and its response is not kept; first_at
 //	REFUSED            FAILED_PRECONDITION  a tool of the registry refused; code
-//	BLOCKED            FAILED_PRECONDITION  it may have taken effect: see [dedup.ErrBroken]
+//	BLOCKED            FAILED_PRECONDITION  it may have taken effect: see dedup.ErrBroken
 //	PARKED             FAILED_PRECONDITION  it may have taken effect, and a person finds out; RetryInfo
 //	IN_FLIGHT          ABORTED              an equal request is running; RetryInfo
 //	OUTCOME_UNKNOWN    UNAVAILABLE          the answer to COMMIT was lost; RetryInfo

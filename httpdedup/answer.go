@@ -76,7 +76,7 @@ func readAnswer(text json.RawMessage) (answer, error) {
 	var a answer
 	err := json.Unmarshal(text, &a)
 	if err != nil || a.Version != answerVersion || a.Status < 200 || a.Status > 599 {
-		return a, &dedup.InvalidError{What: "result", Reason: "is recorded and is not an HTTP answer; give tools of other doors other names", Stored: text, Err: err}
+		return a, &dedup.InvalidError{What: "result", Reason: "is recorded and is not an HTTP answer; give tools of other packages other names", Stored: text, Err: err}
 	}
 	return a, nil
 }

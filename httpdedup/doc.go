@@ -19,7 +19,7 @@
 //
 //	the handler's answer     its writes     the answer                replayed
 //	below 400                committed      sent after the commit     yes
-//	4xx after [Final]        rolled back    sent once it is stored    yes
+//	4xx after Final          rolled back    sent once it is stored    yes
 //	any other 4xx            rolled back    sent                      no: a retry runs again
 //	5xx                      rolled back    sent                      no: a retry runs again
 //	a panic                  rolled back    none, it is raised again  no: a retry runs again
@@ -66,7 +66,7 @@
 // # Tools
 //
 // [Middleware.Tool] serves any tool of a registry: the body has the tool's arguments, and the
-// answer is its result. The call is the same call through every door of the registry.
+// answer is its result. The call is the same one over HTTP, over MCP and in an agent's loop.
 //
 // # The order of layers
 //

@@ -19,8 +19,8 @@ import (
 //
 // Scope and key are those of [Middleware.Wrap], with two differences. The key is optional if the
 // arguments are the key or the tool's class needs none, and a ReadOnly tool ignores it. Of the
-// request only the arguments are compared, so a call is the same through every door of the
-// registry: MCP, an agent's loop, HTTP.
+// request only the arguments are compared, so a call is the same one over HTTP, over MCP and in an
+// agent's loop.
 //
 //	outcome               answer
 //	done                  200, the tool's result as JSON

@@ -16,9 +16,9 @@ import (
 
 // Options configure [New].
 type Options struct {
-	// TracerProvider makes the spans. Default the global one.
+	// TracerProvider makes the spans. Default: the global one.
 	TracerProvider trace.TracerProvider
-	// MeterProvider makes the metrics. Default the global one.
+	// MeterProvider makes the metrics. Default: the global one.
 	MeterProvider metric.MeterProvider
 }
 

@@ -55,7 +55,7 @@
 // two equal calls without an id are one.
 //
 // A tool finds its call in its context: [InvocationOf] returns the scope, key, session and turn,
-// whichever door the call came through.
+// however the call arrived.
 //
 // # Errors
 //

@@ -48,8 +48,8 @@ type Invocation struct {
 
 // InvocationOf returns the call that a tool's Run with ctx serves. Its Key is the key of the call's
 // record, empty for a call without a record, and its Tool is the tool's Name. Scope, Session, Turn
-// and CallID are as the door received them. A handler behind the middleware of package httpdedup or
-// mcpdedup has an Invocation too.
+// and CallID are as they arrived. A handler behind the middleware of package httpdedup or mcpdedup
+// has an Invocation too.
 //
 // It is zero in any other context, and in the Perform of an ExternalTool whose operation another
 // process began. There, use Scope and CallKey of the [external.Attempt].

@@ -93,7 +93,7 @@ func (r *region) within(fn *ssa.Function, yield func(ssa.CallInstruction) bool) 
 }
 
 // withoutTx returns the blocks that run if there is no transaction, because the handler is not
-// behind the door.
+// behind the middleware or interceptor.
 func withoutTx(fn *ssa.Function) (blocks []*ssa.BasicBlock) {
 	for _, b := range fn.Blocks {
 		branch, ok := b.Instrs[len(b.Instrs)-1].(*ssa.If)

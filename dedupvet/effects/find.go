@@ -24,8 +24,8 @@ type finder struct {
 // functions with a transaction parameter that are passed to packages dedup, tool, external and
 // riverdedup: the Run of a tool, the Archive of a sweep, the Finish of an external tool. Functions
 // that are passed to packages sqldedup and gormdedup are effects too. The Perform of an external
-// tool has no transaction and is not an effect. A handler behind a door is an effect if it asks for
-// its transaction.
+// tool has no transaction and is not an effect. A handler that is wrapped or intercepted is an
+// effect if it asks for its transaction.
 func (f *finder) findEffects(fn *ssa.Function) {
 	for in := range code.Instructions(fn) {
 		switch in := in.(type) {
@@ -56,8 +56,8 @@ func (f *finder) findEffects(fn *ssa.Function) {
 	}
 }
 
-// addHandler adds a function that asks a door for its transaction, or, if it returns the
-// transaction, its callers.
+// addHandler adds a function that asks httpdedup, mcpdedup, grpcdedup or connectdedup for its
+// transaction, or, if it returns the transaction, its callers.
 func (f *finder) addHandler(fn *ssa.Function) {
 	f.add(fn, true, false)
 	for result := range fn.Signature.Results().Variables() {

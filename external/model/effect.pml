@@ -13,7 +13,7 @@
  * What is modelled:
  *
  *   Processes. There are WORKERS of them. The first CALLERS claim the operation where it is
- *   not there. All of them take it when it is due, as a call's next look and Recover do. Each
+ *   not there. All of them take it when it is due, as a call's next look-up and Recover do. Each
  *   may stop between any two steps for any time, and may die at each of them, any number of
  *   times; then it begins anew and knows nothing. One that sleeps between its check of the
  *   lease and its send is the zombie: each of them may be it.
@@ -51,13 +51,13 @@
  *   What was refused has not happened and does not.
  *   An identity has one record in its life, of an effect that has happened, and Finish runs
  *   once for an effect.
- *   Nothing is parked that a key or a settled look could tell, or of which nothing was sent.
+ *   Nothing is parked that a key or a settled look-up could tell, or of which nothing was sent.
  *   When nothing moves any more, the operation is done or parked.
  *   With PROGRESS, which is the number of faults, there is no cycle at all. So each operation
  *   ends, whatever the order of the steps, once the faults are used up.
  *
  * What is not modelled: several operations. Clocks that run at different speeds. A database
- * that loses commits. The writes of Begin and Refused. A look that does not see an effect that
+ * that loses commits. The writes of Begin and Refused. A look-up that does not see an effect that
  * has happened: that is a late effect. Pauses between attempts, which are zero, and with
  * PROGRESS one tick. Requests that are under way while the identity is forgotten: retention is
  * longer than that, and than KEPT.

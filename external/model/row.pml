@@ -61,11 +61,11 @@ typedef Worker {
 	byte earlier;  /* ticks until earlier attempts have settled */
 	byte seen;     /* the row's state as it was read */
 	bit current;   /* the row has the fence that was read */
-	bit held;      /* the key held then, or when the look began */
+	bit held;      /* the key held then, or when the look-up began */
 	bit only;      /* no attempt came before this one */
-	bit settled;   /* earlier attempts had settled when this one, or the look, began */
+	bit settled;   /* earlier attempts had settled when this one, or the look-up, began */
 	bit declined;  /* looks because its attempt was refused */
-	bit more;      /* the look has found more than one effect */
+	bit more;      /* the look-up has found more than one effect */
 	bit extended;
 	bit old;       /* began in the life before */
 	bit first      /* its fence is that of a claim */
@@ -133,7 +133,7 @@ inline release() {
 
 #define MAY_PARK (FINISH_FAILS || confirmed || RELEASES || !(FIND && SETTLES) && !KEY_HOLDS)
 inline park(until) {
-	assert(MAY_PARK);      /* neither a key nor a settled look could tell */
+	assert(MAY_PARK);      /* neither a key nor a settled look-up could tell */
 	assert(sent);          /* something was sent */
 	state = PARKED;
 	due = until

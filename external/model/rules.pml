@@ -93,7 +93,7 @@
 #ifndef SETTLE_FROM_START
 #define SETTLE_FROM_START 0
 #endif
-/* It has settled if it had when the look began: not when the look was answered. */
+/* It has settled if it had when the look-up began: not when the look-up was answered. */
 #ifndef SETTLED_AT_ANSWER
 #define SETTLED_AT_ANSWER 0
 #endif
@@ -133,11 +133,11 @@
 #ifndef JUDGED_BEFORE_TAKE
 #define JUDGED_BEFORE_TAKE 0
 #endif
-/* Nor by what the look was begun with. */
+/* Nor by what the look-up was begun with. */
 #ifndef JUDGED_AT_LOOK
 #define JUDGED_AT_LOOK 0
 #endif
-/* Where it no longer holds, that the row has settled since the look does not replace it. */
+/* Where it no longer holds, that the row has settled since the look-up does not replace it. */
 #ifndef SETTLED_AT_SEND
 #define SETTLED_AT_SEND 0
 #endif
@@ -165,7 +165,7 @@
 #ifndef SETTLED_AT_EXTENSION
 #define SETTLED_AT_EXTENSION 0
 #endif
-/* An answer that relies on a look which found nothing is looked at once more. */
+/* An answer that relies on a look-up which found nothing is looked at once more. */
 #ifndef NO_RECHECK
 #define NO_RECHECK 0
 #endif

@@ -207,7 +207,7 @@ end:
 		fi
 	}
 
-	/* A look: what is there now. */
+	/* A look-up: what is there now. */
 	:: atomic { w[i].at == LOOKING ->
 		if
 		:: effects == 0 || REJECTS -> w[i].answer = NOTFOUND
@@ -271,7 +271,7 @@ end:
 		fi
 	}
 
-	/* The recheck: a look after the answer, by whoever has taken the row. */
+	/* The recheck: a look-up after the answer, by whoever has taken the row. */
 	:: d_step { w[i].at == IDLE && due == 0 && state == DONE ->
 		take(i, RECHECKING)
 	}

@@ -68,7 +68,7 @@ func findAll(d *dedup.Deduper, opts Options) (map[string]*method, error) {
 			return nil, err
 		}
 		if m == nil {
-			return nil, invalid("ToolOf", "has %q, which has no side effects by its definition; serve it without this door", path)
+			return nil, invalid("ToolOf", "has %q, which has no side effects by its definition; serve it without the interceptor", path)
 		}
 		if opts.Tools == nil {
 			return nil, invalid("Tools", "is required by ToolOf")

@@ -43,7 +43,7 @@ func (m *method) decodeMessage(text json.RawMessage) (proto.Message, error) {
 			return response, nil
 		}
 	}
-	return nil, &dedup.InvalidError{What: "result", Reason: "is recorded, and is no " + string(m.out.FullName()) + "; give tools of other doors other names", Stored: text, Err: err}
+	return nil, &dedup.InvalidError{What: "result", Reason: "is recorded, and is no " + string(m.out.FullName()) + "; give tools of other packages other names", Stored: text, Err: err}
 }
 
 // refusal is a handler's final error. The record keeps its status.
