@@ -239,7 +239,7 @@ func (c *call) recordLimit() time.Duration {
 func (c *call) recordBroken(ctx context.Context, cause error, tx transaction) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.d.opts.CommitTimeout)
 	defer cancel()
-	err := c.named(Error{Answer: ErrBroken, Err: redact(cause)})
+	err := c.named(Error{Kind: ErrBroken, Err: redact(cause)})
 	block := &call{request: c.request, written: table.Record{Outcome: table.Broken}}
 	block.lookFirst = false
 	block.span.ctx, block.span.call, block.span.began = c.span.ctx, c.span.call, c.span.began

@@ -148,7 +148,7 @@ func (c *call) exhaust(x *exhaustion) error {
 	if c.lost.err != nil {
 		return c.orUnknown(x.err)
 	}
-	return &Error{Answer: ErrAttemptsExhausted, Attempts: x.attempts, Err: x.err}
+	return &Error{Kind: ErrAttemptsExhausted, Attempts: x.attempts, Err: x.err}
 }
 
 // pause waits before the next attempt, at most until the context ends.

@@ -36,8 +36,8 @@ func TestEnded(t *testing.T) {
 	require.Equal(t, later, new(call).orUnknown(later))
 
 	c := &call{lost: lostCommit{err: lost}, attempts: 3}
-	require.Equal(t, &Error{Answer: ErrOutcomeUnknown, Attempts: 3, Err: fmt.Errorf("%w (%w)", lost, later)}, c.orUnknown(later))
-	require.Equal(t, &Error{Answer: ErrOutcomeUnknown, Attempts: 3, Err: lost}, c.orUnknown(lost))
+	require.Equal(t, &Error{Kind: ErrOutcomeUnknown, Attempts: 3, Err: fmt.Errorf("%w (%w)", lost, later)}, c.orUnknown(later))
+	require.Equal(t, &Error{Kind: ErrOutcomeUnknown, Attempts: 3, Err: lost}, c.orUnknown(lost))
 }
 
 // TestEndings holds the table of endings in docs/design.md to the code. Every kind of ending has

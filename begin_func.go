@@ -60,7 +60,7 @@ func (d *Deduper) BeginFunc(ctx context.Context, fn func(tx pgx.Tx) error) error
 			return withContext(ctx, err)
 		}
 		if attempt >= d.opts.Retry.MaxAttempts {
-			return &Error{Answer: ErrAttemptsExhausted, Attempts: attempt, Err: byEffect(err)}
+			return &Error{Kind: ErrAttemptsExhausted, Attempts: attempt, Err: byEffect(err)}
 		}
 		if sleep(ctx, d.opts.Retry.pause(attempt)) != nil {
 			return withContext(ctx, err)

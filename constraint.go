@@ -84,7 +84,7 @@ func (c *call) conflict(err error) ending {
 func (c *call) conflictError(err error) *Error {
 	const why = "writing the record conflicts, although there is no record of this identity: a trigger, a rule, row security or another unique index on tool_dedup"
 	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return c.named(Error{Answer: ErrSchema, Err: fmt.Errorf(why+" (table %q, constraint %q): %w", server.TableName, server.ConstraintName, withoutDetail(server))})
+		return c.named(Error{Kind: ErrSchema, Err: fmt.Errorf(why+" (table %q, constraint %q): %w", server.TableName, server.ConstraintName, withoutDetail(server))})
 	}
-	return c.named(Error{Answer: ErrSchema, Err: errors.New(why)})
+	return c.named(Error{Kind: ErrSchema, Err: errors.New(why)})
 }

@@ -176,7 +176,7 @@ func (d *Deduper) examine(ctx context.Context, conn *pgx.Conn) (found *table.Tab
 		return nil, err
 	}
 	if x.Problems != nil {
-		err = &Error{Answer: ErrSchema, Err: fmt.Errorf("%s; migrations.Check and `dedup migrate check` say what to do", strings.Join(x.Problems, "; "))}
+		err = &Error{Kind: ErrSchema, Err: fmt.Errorf("%s; migrations.Check and `dedup migrate check` say what to do", strings.Join(x.Problems, "; "))}
 	}
 	return d.tableOn(x.Engine), err
 }
@@ -255,7 +255,7 @@ func (d *Deduper) release(ctx context.Context, conn *pgxpool.Conn) {
 func (d *Deduper) withHint(err error) error {
 	switch wire.SQLState(err) {
 	case wire.CodeUndefinedTable:
-		return &Error{Answer: ErrSchema, Err: errors.New(examiner.Missing(d.table().Name) + "; `dedup migrate up` makes it")}
+		return &Error{Kind: ErrSchema, Err: errors.New(examiner.Missing(d.table().Name) + "; `dedup migrate up` makes it")}
 	case wire.CodeReadOnly:
 		if !wire.IsReadOnlyTx(err) {
 			return fmt.Errorf("%w (the server is a standby, whose records may be out of date)", redact(err))

@@ -263,7 +263,7 @@ func (sp savepoint) exec(ctx context.Context, sql string) error {
 	return err
 }
 
-func restartTx(err error) error { return &Error{Answer: ErrRestartTx, Err: err} }
+func restartTx(err error) error { return &Error{Kind: ErrRestartTx, Err: err} }
 
 // checkTx returns an error if no call can be made in tx: the error of ctx if it ended, an
 // ErrRestartTx if the connection is lost, else an ErrInvalid.

@@ -69,11 +69,11 @@ var (
 	ErrInvalid = guard.ErrInvalid
 )
 
-// Error describes a call that ended without a result. Which fields are set depends on Answer.
+// Error describes a call that ended without a result. Which fields are set depends on Kind.
 type Error struct {
-	// Answer is one of ErrOutcomeUnknown, ErrAttemptsExhausted, ErrRestartTx, ErrExpired,
+	// Kind is one of ErrOutcomeUnknown, ErrAttemptsExhausted, ErrRestartTx, ErrExpired,
 	// ErrKeyReused, ErrBroken and ErrSchema.
-	Answer error
+	Kind error
 	// Scope, Tool and KeyHash name the call, if the error belongs to one. KeyHash is [KeyHash] of
 	// its key, because errors end up in logs.
 	Scope, Tool, KeyHash string
@@ -113,7 +113,7 @@ func (e *Error) Error() string {
 // text describes the answer and the remedy.
 func (e *Error) text() string {
 	day := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-	switch e.Answer {
+	switch e.Kind {
 	case ErrOutcomeUnknown:
 		return fmt.Sprintf("outcome unknown after %d attempts; call again with the same key", e.Attempts)
 	case ErrAttemptsExhausted:
@@ -134,12 +134,12 @@ func (e *Error) text() string {
 	case nil:
 		return "no answer"
 	default:
-		return strings.TrimPrefix(e.Answer.Error(), errorPrefix)
+		return strings.TrimPrefix(e.Kind.Error(), errorPrefix)
 	}
 }
 
 // Is makes errors.Is(err, e.Answer) true.
-func (e *Error) Is(target error) bool { return target == e.Answer }
+func (e *Error) Is(target error) bool { return target == e.Kind }
 
 // Unwrap returns the fault behind the answer.
 func (e *Error) Unwrap() error { return e.Err }
@@ -292,7 +292,7 @@ func classifyAnswer(err error) (answered, open bool) {
 		_, open = classifyAnswer(typed.err)
 		return false, open
 	case *Error:
-		open = retryable(typed.Answer)
+		open = retryable(typed.Kind)
 		return !open, open
 	case *RefusedError, *finalError:
 		return true, false

@@ -29,13 +29,13 @@ func TestErrorOf(t *testing.T) {
 	}
 	for _, answer := range callErrors() { // of another call
 		require.NotErrorIs(t, annotate(book, byEffect(fmt.Errorf("booking: %w", answer))), answer)
-		err := annotate(book, byEffect(&Error{Answer: answer, Err: own}))
+		err := annotate(book, byEffect(&Error{Kind: answer, Err: own}))
 		require.NotErrorIs(t, err, answer)
 		require.ErrorIs(t, err, own)
 		require.NotErrorAs(t, err, new(*Error))
 		require.NotErrorAs(t, err, new(*RefusedError))
 	}
-	shared := &Error{Answer: ErrAttemptsExhausted, Attempts: 3, Err: own}
+	shared := &Error{Kind: ErrAttemptsExhausted, Attempts: 3, Err: own}
 	for _, err := range []error{annotate(book, shared)} {
 		require.Same(t, err, annotate(outer, err))
 		require.Contains(t, err.Error(), `tool "book"`)

@@ -184,8 +184,8 @@ func ExampleDeduper_Lookup() {
 	look("two days later")
 
 	// Output:
-	// before: not found, result ""
-	// during: in flight, result ""
+	// before: not_found, result ""
+	// during: in_flight, result ""
 	// after: done, result "{\"rows\":3}"
 	// two days later: expired, result ""
 }

@@ -112,7 +112,7 @@ func TestRecordable(t *testing.T) {
 
 	for _, err := range []error{
 		guard.ErrTxControl, guard.ErrTxAborted, guard.ErrTxBusy, ErrInvalid, ErrInFlight,
-		&InvalidError{What: "result"}, &Error{Answer: ErrRestartTx}, &Error{Answer: ErrSchema}, &Error{Answer: ErrBroken}, &Error{Answer: ErrOutcomeUnknown}, &Error{Answer: ErrAttemptsExhausted},
+		&InvalidError{What: "result"}, &Error{Kind: ErrRestartTx}, &Error{Kind: ErrSchema}, &Error{Kind: ErrBroken}, &Error{Kind: ErrOutcomeUnknown}, &Error{Kind: ErrAttemptsExhausted},
 		pgx.ErrTxClosed, &InvalidError{What: "call", Field: "Key"},
 		context.Canceled, context.DeadlineExceeded,
 		sqlError("25P02"), sqlError("26000"), sqlError("57014"), sqlError("58030"), sqlError("F0000"), sqlError("XX000"),

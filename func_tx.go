@@ -129,7 +129,7 @@ func (t *funcTx) commit(attempt int, returned error, refused *RefusedError) (aga
 	case outcome == wire.Committed, checkFailed && undone:
 		return false, returned
 	case outcome == wire.Unknown:
-		return false, &Error{Answer: ErrOutcomeUnknown, Attempts: attempt, Err: err}
+		return false, &Error{Kind: ErrOutcomeUnknown, Attempts: attempt, Err: err}
 	case checkFailed && otherTx:
 		return false, endedByFunc(nil)
 	case wire.IsTxTimeout(err):

@@ -15,9 +15,9 @@ type State string
 const (
 	// StateNotFound: there is no record, and no twin is in flight. The call never ran, or ran so
 	// long ago that it is forgotten.
-	StateNotFound State = "not found"
+	StateNotFound State = "not_found"
 	// StateInFlight: a call is running. Its lock or claim shows it, not a row.
-	StateInFlight State = "in flight"
+	StateInFlight State = "in_flight"
 	// StateDone: the call ran, and its result is recorded.
 	StateDone State = "done"
 	// StateRefused: the tool refused, and the refusal is recorded.

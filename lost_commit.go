@@ -72,11 +72,11 @@ func (l *lostCommit) orUnknown(err error, attempts int) error {
 	if l.err == nil {
 		return err
 	}
-	if known, ok := errors.AsType[*Error](err); ok && known.Answer == ErrOutcomeUnknown {
+	if known, ok := errors.AsType[*Error](err); ok && known.Kind == ErrOutcomeUnknown {
 		return err
 	}
 	if err != l.err {
 		err = fmt.Errorf("%w (%w)", l.err, err)
 	}
-	return &Error{Answer: ErrOutcomeUnknown, Attempts: attempts, Err: err}
+	return &Error{Kind: ErrOutcomeUnknown, Attempts: attempts, Err: err}
 }

@@ -191,7 +191,7 @@ func outcomeOf(r *response, err error) Outcome {
 	case *RefusedError:
 		return recorded(r, OutcomeRefused, OutcomeRefusalReplayed)
 	case *Error:
-		return cmp.Or(outcomes[typed.Answer], OutcomeError)
+		return cmp.Or(outcomes[typed.Kind], OutcomeError)
 	case *InvalidError:
 		return OutcomeInvalid
 	}
@@ -199,7 +199,7 @@ func outcomeOf(r *response, err error) Outcome {
 		return OutcomeCancelled
 	}
 	if wrapped, ok := errors.AsType[*Error](err); ok {
-		return cmp.Or(outcomes[wrapped.Answer], OutcomeError)
+		return cmp.Or(outcomes[wrapped.Kind], OutcomeError)
 	}
 	if _, ok := errors.AsType[*InvalidError](err); ok {
 		return OutcomeInvalid

@@ -91,7 +91,7 @@ func (tr *trial) checkReply(r reply) error {
 // error.
 func notKept(err error) (expired *dedup.Error, ok bool) {
 	expired, ok = errors.AsType[*dedup.Error](err)
-	return expired, ok && expired.Answer == dedup.ErrExpired && expired.ExpiredAt.IsZero()
+	return expired, ok && expired.Kind == dedup.ErrExpired && expired.ExpiredAt.IsZero()
 }
 
 // checkNotKept reports an ErrExpired that withholds an answer: the record has it. A record with the

@@ -119,7 +119,7 @@ func (c *console) resolveOperation(v *visit, id call, reason string) error {
 	switch {
 	case err != nil:
 		return err
-	case op.State == external.None, (op.State == external.Done) != clears, clears && op.Twice == "":
+	case op.State == external.StateNone, (op.State == external.StateDone) != clears, clears && op.Twice == "":
 		return fail(http.StatusConflict, changed)
 	case v.r.FormValue("overrule") != "":
 		verdict = verdict.Overruling()

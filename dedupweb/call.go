@@ -75,8 +75,8 @@ func (c *console) readCall(v *visit, id call) (*callPage, error) {
 	k.Free = v.Act && !found.CreatedAt.IsZero() && found.Operation == nil // an operation is resolved, never freed
 	k.Mend = k.Free && found.State == string(dedup.StateBroken)
 	if op := found.Operation; op != nil {
-		k.Resolve = v.Act && op.State != external.Done
-		k.Clear = v.Act && op.State == external.Done && op.Twice != ""
+		k.Resolve = v.Act && op.State != external.StateDone
+		k.Clear = v.Act && op.State == external.StateDone && op.Twice != ""
 		k.Zero, k.Schema = zeroAndSchema(c.tools.Out(id.Tool))
 	}
 	return k, nil

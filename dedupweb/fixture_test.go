@@ -135,7 +135,7 @@ func (b *bundle) park(t *testing.T, scope, key string) external.Operation {
 	status, err := b.tools.Status(t.Context(), scope, "pay", key)
 	require.NoError(t, err)
 	op := status.Operation
-	require.Equal(t, external.Parked, op.State)
+	require.Equal(t, external.StateParked, op.State)
 	return op
 }
 

@@ -3,6 +3,7 @@ package dedupweb
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // count formats a number with a comma between thousands.
@@ -14,12 +15,15 @@ func count(n int64) string {
 	return text
 }
 
+// words is a state, an outcome or an action for people: "in_flight" is "in flight".
+func words(state any) string { return strings.ReplaceAll(fmt.Sprint(state), "_", " ") }
+
 // tone is the colour class of a state, an outcome or an action.
 func tone(state any) string {
 	switch fmt.Sprint(state) {
 	case "done", "executed", "happened":
 		return "good"
-	case "in flight", "running", "pending", "claimed":
+	case "in_flight", "running", "pending", "claimed":
 		return "busy"
 	case "parked", "never":
 		return "warn"

@@ -146,6 +146,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"linkof":    outcomeLink,
 	"printable": inspect.Printable,
 	"tone":      tone,
+	"words":     words,
 }).ParseFS(texts, "templates/*.html"))
 
 // render writes a page.

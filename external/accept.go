@@ -58,7 +58,7 @@ func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call
 		return Operation{}, c.reused(seen.rec.ArgDigests, seen.rec.CreatedAt)
 	case r == nil && seen.rec != nil: // the row was deleted before the record
 		op := none(c.Identity)
-		op.State, op.Now = Done, seen.rec.SeenAt
+		op.State, op.Now = StateDone, seen.rec.SeenAt
 		return op, nil
 	case r == nil:
 		return Operation{}, c.dedupError(dedup.ErrRestartTx, errors.New("a twin was accepted meanwhile"))
@@ -66,7 +66,7 @@ func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call
 		return Operation{}, withoutRecord(r)
 	case !r.accepts(c.fingerprint):
 		return Operation{}, c.reused(r.argDigests, r.createdAt)
-	case r.state == Parked:
+	case r.state == StateParked:
 		return Operation{}, &ParkedError{r.operation()}
 	case seen.inserted && h.x.opts.Enqueue != nil:
 		return r.operation(), h.x.enqueue(ctx, tx, conn, r.operation())

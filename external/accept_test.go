@@ -22,7 +22,7 @@ func TestAccept(t *testing.T) {
 		order int
 		want  error
 		state external.State
-	}{{1, nil, external.Pending}, {1, nil, external.Pending}, {2, dedup.ErrKeyReused, external.None}, {1, nil, external.Done}, {2, dedup.ErrKeyReused, external.None}} {
+	}{{1, nil, external.StatePending}, {1, nil, external.StatePending}, {2, dedup.ErrKeyReused, external.StateNone}, {1, nil, external.StateDone}, {2, dedup.ErrKeyReused, external.StateNone}} {
 		require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
 			op, err := h.Accept(f.ctx, tx, call("k"), in{c.order})
 			require.ErrorIs(t, err, c.want)
@@ -32,7 +32,7 @@ func TestAccept(t *testing.T) {
 		require.Equal(t, "k", jobs())
 		if n == 2 {
 			require.Zero(t, f.steps.count(external.EventSending))
-			require.Equal(t, external.Done, f.advance("k").State)
+			require.Equal(t, external.StateDone, f.advance("k").State)
 		}
 	}
 	result, err := h.Do(f.ctx, call("k"), in{1})
@@ -79,8 +79,8 @@ func TestInsideAnEffect(t *testing.T) {
 		})
 		require.ErrorIs(t, err, fail)
 	}
-	require.Equal(t, external.Pending, f.lookup("committed").State)
-	require.Equal(t, external.None, f.lookup("rolled back").State)
+	require.Equal(t, external.StatePending, f.lookup("committed").State)
+	require.Equal(t, external.StateNone, f.lookup("rolled back").State)
 	require.Equal(t, before.Fence, f.lookup("before").Fence)
 	sent, _ := s.count()
 	require.Zero(t, sent)
@@ -193,9 +193,9 @@ func TestAcceptEnds(t *testing.T) {
 	require.NoError(t, elsewhere.Rollback(f.ctx))
 	require.Equal(t, "another fine mine", jobs())
 	for _, key := range []string{"raises", "full", "locked", "panics", "left", "invalid", "held"} {
-		require.Equal(t, external.None, f.lookup(key).State, key)
+		require.Equal(t, external.StateNone, f.lookup(key).State, key)
 	}
-	require.Equal(t, external.Pending, f.lookup("fine").State)
+	require.Equal(t, external.StatePending, f.lookup("fine").State)
 
 	_, err = h.Accept(f.ctx, tx, call("closed"), in{2})
 	require.ErrorIs(t, err, dedup.ErrInvalid)

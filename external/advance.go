@@ -70,7 +70,7 @@ func (x *Tools) Advance(ctx context.Context, scope, tool, key string) (Operation
 // In the model: "Due: look, send, or park" in worker.pml.
 func (x *Tools) advance(ctx context.Context, a *act, t *definition, r *row, began time.Time) {
 	h := &held{row: r, t: t, began: began, earlierUntil: r.sentUntil}
-	if r.state == Done {
+	if r.state == StateDone {
 		a.err = x.recheck(ctx, a, h)
 		return
 	}
@@ -82,11 +82,11 @@ func (x *Tools) advance(ctx context.Context, a *act, t *definition, r *row, bega
 		then = func() { x.carryOut(ctx, a, h) }
 	case t.checkInput(r.in()) != nil:
 		then = func() { a.err = x.unreadable(ctx, h) }
-	case r.state == Pending:
+	case r.state == StatePending:
 		p, then = purpose{sends: true}, func() { x.perform(ctx, a, h) }
 	case t.Find != nil:
 		then = func() { x.look(ctx, a, h) }
-	case r.state == Running && x.keyHolds(r, t):
+	case r.state == StateRunning && x.keyHolds(r, t):
 		p, then = purpose{sends: true, before: x.keyUntil(r, t)}, func() {
 			x.event(ctx, EventResent, h.row, "", "")
 			x.perform(ctx, a, h)
@@ -170,7 +170,7 @@ const maxDeferrals = 10
 func (x *Tools) giveUp(ctx context.Context, h *held, why string) error {
 	r, t := h.row, h.t
 	more := t.keyless() && !r.keyless && !r.confirmed || t.unmarked() && !r.unmarked
-	if r.state == Running && more && r.tries <= maxDeferrals {
+	if r.state == StateRunning && more && r.tries <= maxDeferrals {
 		return x.postpone(ctx, h, why+" by this release", false)
 	}
 	return x.park(ctx, h, why)
@@ -184,7 +184,7 @@ func (x *Tools) unreadable(ctx context.Context, h *held) error {
 		why = "its input " + unread.Reason
 	}
 	switch {
-	case h.row.state == Parked: // no look-up was made, so tries stays
+	case h.row.state == StateParked: // no look-up was made, so tries stays
 		return x.lookAgain(ctx, h, h.row.tries, x.uncountedPause(h.row))
 	case h.row.tries <= maxDeferrals:
 		return x.postpone(ctx, h, why, false)

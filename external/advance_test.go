@@ -33,7 +33,7 @@ func TestKeyExpiresWhileItIsTaken(t *testing.T) {
 	require.NoError(t, locked.Rollback(f.ctx))
 	<-advanced
 	f.elapse("k", kept)
-	f.until("k", external.Parked)
+	f.until("k", external.StateParked)
 	sent, _ := s.count()
 	require.Equal(t, 1, sent)
 }

@@ -171,7 +171,7 @@ func (x *Tools) parkUnrecorded(ctx context.Context, h *held, ref string, v verdi
 	}
 	sql, where := x.sql.park, byFence(h.row)
 	tries, until, most := 0, x.parkedPause(0), forever
-	switch again := h.row.state == Parked && h.row.verdict != nil; {
+	switch again := h.row.state == StateParked && h.row.verdict != nil; {
 	case v.name == "":
 		until = nil
 	case v.name == verdictHappened && h.verdictFence == nil:

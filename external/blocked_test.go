@@ -71,7 +71,7 @@ func TestTableIsLocked(t *testing.T) {
 	require.NoError(t, <-answer)
 	require.Equal(t, 2, p.effects())
 	require.Equal(t, 2, f.steps.count(external.EventRecorded))
-	require.Equal(t, external.Done, f.lookup("recorded").State)
+	require.Equal(t, external.StateDone, f.lookup("recorded").State)
 }
 
 // TestNewKeyMeetsALock holds another lock than a twin's, such as that of extending the table, for
@@ -188,8 +188,8 @@ func TestFinishMeetsALock(t *testing.T) {
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"happened", "refuse"}, []string{<-verdicts, <-verdicts})
 	require.NoError(t, locked.Rollback(f.ctx))
-	f.until("1", external.Done)
-	f.until("2", external.Done)
+	f.until("1", external.StateDone)
+	f.until("2", external.StateDone)
 }
 
 // TestOutcomeOutlivesALongLock has an outcome that cannot be recorded, because Finish meets a lock
@@ -227,7 +227,7 @@ func TestOutcomeOutlivesALongLock(t *testing.T) {
 		require.Equal(t, c.errors, tries, "a temporary error does not count")
 	}
 	require.NoError(t, locked.Rollback(f.ctx))
-	for f.lookup("k").State != external.Done { // a slow machine may need longer than the lease again
+	for f.lookup("k").State != external.StateDone { // a slow machine may need longer than the lease again
 		f.untilDue(f.lookup("k"))
 		_, err = f.tools.Advance(f.ctx, "acme", "charge", "k")
 		require.True(t, err == nil || errors.Is(err, context.DeadlineExceeded), "%v", err)

@@ -90,14 +90,14 @@ func identity(scope, tool, key string) (table.Identity, error) {
 
 // dedupError returns a *dedup.Error for the call.
 func (c *checkedCall) dedupError(answer, cause error) error {
-	return &dedup.Error{Answer: answer, Scope: c.Scope, Tool: c.Tool, KeyHash: dedup.KeyHash(c.Key), Err: cause}
+	return &dedup.Error{Kind: answer, Scope: c.Scope, Tool: c.Tool, KeyHash: dedup.KeyHash(c.Key), Err: cause}
 }
 
 // reused returns the error of a key that was used with other arguments.
 func (c *checkedCall) reused(stored []byte, firstAt time.Time) error {
 	changed, complete := canon.ChangedArgs(stored, c.argDigests)
 	return &dedup.Error{
-		Answer: dedup.ErrKeyReused, Scope: c.Scope, Tool: c.Tool, KeyHash: dedup.KeyHash(c.Key),
+		Kind: dedup.ErrKeyReused, Scope: c.Scope, Tool: c.Tool, KeyHash: dedup.KeyHash(c.Key),
 		FirstAt: firstAt, Changed: changed, Complete: complete,
 	}
 }

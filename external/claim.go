@@ -32,7 +32,7 @@ type claimResult struct {
 // ended reports whether the operation is done and its record is gone. Such a row is deleted before
 // the identity is used anew.
 func (s *claimResult) ended() bool {
-	return s.row != nil && s.row.state == Done && (s.rec == nil || s.rec.Forgotten()) // one statement read both
+	return s.row != nil && s.row.state == StateDone && (s.rec == nil || s.rec.Forgotten()) // one statement read both
 }
 
 // claim reads the identity's record and row, and inserts the row if there is neither. It retries
@@ -55,7 +55,7 @@ func (x *Tools) claim(ctx context.Context, c *checkedCall) (claimResult, error) 
 		seen, err := x.tryClaim(ctx, c, limit)
 		if err == nil {
 			seen.began = tried
-			if r := seen.row; !c.lostSince.IsZero() && r != nil && r.state == Running && r.tries == 1 && value(r.note) == c.nonce {
+			if r := seen.row; !c.lostSince.IsZero() && r != nil && r.state == StateRunning && r.tries == 1 && value(r.note) == c.nonce {
 				seen.inserted, seen.began = true, c.lostSince // an earlier claim committed, and nothing was sent
 			}
 			if seen.inserted { // an attempt follows, so the old nonce no longer means that nothing was sent
@@ -68,7 +68,7 @@ func (x *Tools) claim(ctx context.Context, c *checkedCall) (claimResult, error) 
 		}
 		switch {
 		case x.blockedByTwin(err):
-			return claimResult{row: &row{Identity: c.Identity, fingerprint: c.fingerprint[:], state: Running}}, nil
+			return claimResult{row: &row{Identity: c.Identity, fingerprint: c.fingerprint[:], state: StateRunning}}, nil
 		case ctx.Err() != nil, !dedup.IsTransient(err) && !wire.IsConnLost(err):
 			return claimResult{}, c.claimError(nil, n, err)
 		case n >= retry.MaxAttempts:
@@ -91,7 +91,7 @@ func (c *checkedCall) claimError(answer error, attempts int, err error) error {
 	if answer == nil {
 		return wrap("claiming", err)
 	}
-	return &dedup.Error{Answer: answer, Scope: c.Scope, Tool: c.Tool, KeyHash: dedup.KeyHash(c.Key), Attempts: attempts, Err: err}
+	return &dedup.Error{Kind: answer, Scope: c.Scope, Tool: c.Tool, KeyHash: dedup.KeyHash(c.Key), Attempts: attempts, Err: err}
 }
 
 // nonceNote begins a note that is a claim's nonce.
@@ -223,7 +223,7 @@ func (s *claimResult) read(results pgx.BatchResults, before int) (answered int, 
 		rec.SeenAt = r.now
 		s.rec = &rec
 	}
-	if r.state != None {
+	if r.state != StateNone {
 		s.row = r
 	}
 	return answered, nil

@@ -104,7 +104,7 @@ func (x *Tools) proceed(ctx context.Context, t *definition, c *checkedCall, seen
 		}
 	case !r.accepts(c.fingerprint):
 		return nil, false, c.reused(r.argDigests, r.createdAt)
-	case r.state == Parked && !due:
+	case r.state == StateParked && !due:
 		return nil, false, &ParkedError{r.operation()}
 	case due:
 		a, own, err = x.acts.start(ctx, c.Identity, false, func(ctx context.Context, a *act) { x.advance(ctx, a, t, r, seen.began) })

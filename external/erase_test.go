@@ -87,15 +87,15 @@ func TestErase(t *testing.T) {
 		require.ErrorIs(t, do(key, "other"), dedup.ErrExpired)
 		status, err := f.tools.Status(f.ctx, "acme", "mail", key)
 		require.NoError(t, err)
-		require.Equal(t, external.Expired, status.State)
+		require.Equal(t, external.StateExpired, status.State)
 		require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
 			op, err := h.Accept(f.ctx, tx, call(key), secret{"other"})
-			require.Equal(t, external.Done, op.State)
+			require.Equal(t, external.StateDone, op.State)
 			return err
 		}))
 		op, err := f.tools.Advance(f.ctx, "acme", "mail", key)
 		require.NoError(t, err)
-		require.Equal(t, external.Done, op.State)
+		require.Equal(t, external.StateDone, op.State)
 	}
 	require.Equal(t, ran, performed)
 }

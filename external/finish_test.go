@@ -94,7 +94,7 @@ func TestFinishOutlastsItsTime(t *testing.T) {
 				f.untilDue(op)
 				op, _ = f.tools.Advance(f.ctx, "acme", "charge", name)
 			}
-			require.Equal(t, external.Parked, op.State)
+			require.Equal(t, external.StateParked, op.State)
 			require.NotEmpty(t, op.Verdict)
 			require.EqualValues(t, 5, runs.Load())
 		})
@@ -137,7 +137,7 @@ func TestOutcomeIsTriedAnew(t *testing.T) {
 			require.LessOrEqual(t, nextAct(op), 20*lease)
 			require.True(t, op.ChangedAt.After(parked.ChangedAt))
 			closed = false
-			f.until(name, external.Done)
+			f.until(name, external.StateDone)
 		})
 	}
 }

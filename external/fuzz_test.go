@@ -331,7 +331,7 @@ func (m *market) kill(i int) {
 func (m *market) resolve(p *trader, b byte) {
 	op := m.lookup()
 	book := m.found()
-	if op.State != external.Parked || !m.quiet() {
+	if op.State != external.StateParked || !m.quiet() {
 		return
 	}
 	v := external.Never("not in the book")
@@ -351,7 +351,7 @@ func (m *market) resolve(p *trader, b byte) {
 func (m *market) end() {
 	for range 100 {
 		op := m.lookup()
-		if op.Due.IsZero() || op.State == external.Parked && op.Verdict == "" && op.Due.Sub(op.Now) > 3*lease {
+		if op.Due.IsZero() || op.State == external.StateParked && op.Verdict == "" && op.Due.Sub(op.Now) > 3*lease {
 			return
 		}
 		m.untilDue(op)
@@ -373,18 +373,18 @@ func (m *market) check() {
 		require.LessOrEqual(t, len(book), 1, "%s: what is not known was repeated: %+v", kind.name, op)
 	}
 	switch op.State {
-	case external.None:
+	case external.StateNone:
 		require.Empty(t, book)
-	case external.Pending, external.Running:
+	case external.StatePending, external.StateRunning:
 		require.Fail(t, "it has no end", "%s: %+v", kind.name, op)
-	case external.Parked:
+	case external.StateParked:
 		require.True(t, !kind.takes && kind.settles == 0, "%s: it could have been found out: %+v", kind.name, op)
 	}
 	status, err := m.processes[0].d.Lookup(ctx, "acme", "charge", m.call().Key)
 	require.NoError(t, err)
 	want := []string{}
 	switch {
-	case op.State != external.Done:
+	case op.State != external.StateDone:
 	case status.State == dedup.StateDone:
 		var answer out
 		require.NoError(t, json.Unmarshal(status.Result, &answer))

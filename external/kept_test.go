@@ -43,7 +43,7 @@ func TestKeptFurtherEffects(t *testing.T) {
 	require.Equal(t, []string{"ch_1", "ch_2"}, []string{op.Ref, op.Twice})
 	f.untilDue(op)
 	op = f.advance("k")
-	require.Equal(t, external.Done, op.State)
+	require.Equal(t, external.StateDone, op.State)
 	require.Equal(t, []string{"ch_1", "ch_2"}, []string{op.Ref, op.Twice})
 }
 
@@ -76,7 +76,7 @@ func TestKeptSuccessReplacesAVerdict(t *testing.T) {
 				other.noRef = noRef
 				add(other, tool)
 				op := other.advance("k")
-				require.Equal(t, external.Parked, op.State)
+				require.Equal(t, external.StateParked, op.State)
 				command := process(t, f.pool) // it does not have the tool
 				require.NoError(t, command.tools.Resolve(f.ctx, op, v))
 				close(release)
@@ -87,7 +87,7 @@ func TestKeptSuccessReplacesAVerdict(t *testing.T) {
 				require.Equal(t, "happened", op.Verdict)
 				f.untilDue(op)
 				op = other.advance("k")
-				require.Equal(t, external.Done, op.State)
+				require.Equal(t, external.StateDone, op.State)
 				require.Empty(t, op.Twice)
 				require.Equal(t, 1, book.effects())
 			})

@@ -42,13 +42,13 @@ func (x *Tools) look(ctx context.Context, a *act, h *held) {
 	switch {
 	case errors.As(err, &unrecorded):
 		a.err = x.parkUnrecorded(ctx, h, unrecorded.ref, verdict{}, err)
-	case err != nil && h.row.state == Parked: // a failed look-up does not count
+	case err != nil && h.row.state == StateParked: // a failed look-up does not count
 		a.err = x.lookAgain(ctx, h, h.row.tries, x.uncountedPause(h.row))
 	case err != nil:
 		a.err = x.postpone(ctx, h, note(err), false)
 	case len(outs) > 0:
 		x.found(ctx, a, h, outs)
-	case h.row.state == Parked: // never attempted again
+	case h.row.state == StateParked: // never attempted again
 		looks := h.row.tries + 1
 		a.err = x.lookAgain(ctx, h, looks, x.parkedPause(looks))
 	case h.row.confirmed:

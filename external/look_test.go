@@ -47,7 +47,7 @@ func TestLooksThatDoNotCount(t *testing.T) {
 		for range 5 {
 			looks.untilDue(looks.lookup(name))
 			op := looks.advance(name)
-			require.Equal(t, external.Parked, op.State)
+			require.Equal(t, external.StateParked, op.State)
 			require.Equal(t, parked.Note, op.Note)
 			require.Equal(t, parked.ChangedAt, op.ChangedAt)
 			require.NotEqual(t, parked.Fence, op.Fence)
@@ -66,7 +66,7 @@ func TestLooksThatDoNotCount(t *testing.T) {
 		require.Equal(t, parked.ChangedAt, op.ChangedAt)
 		require.InDelta(t, 20, float64(op.Due.Sub(op.Now))/float64(lease), 1, "leases until the second look that counts")
 		s.looks = []answer{is("ch_1")}
-		f.until(name, external.Done)
+		f.until(name, external.StateDone)
 		require.Equal(t, 1, f.steps.count(external.EventFound))
 	}
 }
@@ -99,7 +99,7 @@ func TestLookThatHangs(t *testing.T) {
 	f.untilDue(op)
 	op, err = f.tools.Advance(ctx, "acme", "charge", "k")
 	require.NoError(t, err)
-	require.Equal(t, external.Running, op.State)
+	require.Equal(t, external.StateRunning, op.State)
 	require.Contains(t, op.Note, "Timeout has passed")
 }
 
@@ -120,7 +120,7 @@ func TestOneProcessRechecks(t *testing.T) {
 		},
 		Find: func(ctx context.Context, _ external.Attempt, _ in) ([]out, error) {
 			op := f.lookup("k")
-			if op.State != external.Done {
+			if op.State != external.StateDone {
 				return nil, nil
 			}
 			if rechecks++; rechecks > 1 {

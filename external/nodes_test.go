@@ -184,7 +184,7 @@ func nodesKilled(t *testing.T, e engine) {
 					recovered(t, f, other)
 				}
 				_, err = h.Do(f.ctx, call("k"), in{1})
-				if want.state == external.Done {
+				if want.state == external.StateDone {
 					require.NoError(t, err)
 				} else {
 					require.ErrorAs(t, err, new(*external.ParkedError))
@@ -272,7 +272,7 @@ func nodesAccepted(t *testing.T, e engine) {
 					c.Scope = fmt.Sprint("tenant", i)
 					op, err := h.Accept(ctx, tx, c, in{n*each + i})
 					require.NoError(t, err)
-					require.Equal(t, external.Pending, op.State)
+					require.Equal(t, external.StatePending, op.State)
 					return want
 				}), want)
 			}
@@ -314,7 +314,7 @@ func nodesInFlight(t *testing.T, e engine) {
 		require.Equal(t, "7s", limit)
 	}
 	require.NoError(t, tx.Commit(ctx))
-	require.Equal(t, external.Pending, f.lookup("other").State)
+	require.Equal(t, external.StatePending, f.lookup("other").State)
 	require.NoError(t, held.Commit(ctx))
 	result, err := h.Do(ctx, call("k"), in{1})
 	require.NoError(t, err)
@@ -345,7 +345,7 @@ func nodesForgotten(t *testing.T, e engine) {
 	status, err := f.tools.Status(f.ctx, "tenant7", "charge", "k")
 	require.NoError(t, err)
 	op := status.Operation
-	require.Equal(t, external.Done, op.State)
+	require.Equal(t, external.StateDone, op.State)
 
 	// A key whose record is gone may be used anew, a day before the operation is deleted. A fence
 	// from before changes nothing.
@@ -365,7 +365,7 @@ func nodesForgotten(t *testing.T, e engine) {
 	forget()
 	require.NoError(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
 		op, err := h.Accept(f.ctx, tx, c, in{3})
-		require.Equal(t, external.Pending, op.State)
+		require.Equal(t, external.StatePending, op.State)
 		return err
 	}))
 }
@@ -434,5 +434,5 @@ func nodesSimpleProtocol(t *testing.T, e engine) {
 	_, err = f.tools.Status(f.ctx, "acme", "charge", "k")
 	require.ErrorIs(t, err, dedup.ErrInvalid)
 	require.Zero(t, p.effects())
-	require.Equal(t, external.None, process(t, connect(t, on[0])).lookup("k").State)
+	require.Equal(t, external.StateNone, process(t, connect(t, on[0])).lookup("k").State)
 }

@@ -18,15 +18,15 @@ import (
 type State string
 
 const (
-	None    State = ""        // the operation does not exist, or is forgotten
-	Pending State = "pending" // no attempt has or will have an effect
-	Running State = "running" // an attempt may be on its way or may have taken effect
-	Parked  State = "parked"  // the effect may have happened; an operator must decide
-	Done    State = "done"    // the record in tool_dedup has the answer, which may be a refusal
+	StateNone    State = ""        // the operation does not exist, or is forgotten
+	StatePending State = "pending" // no attempt has or will have an effect
+	StateRunning State = "running" // an attempt may be on its way or may have taken effect
+	StateParked  State = "parked"  // the effect may have happened; an operator must decide
+	StateDone    State = "done"    // the record in tool_dedup has the answer, which may be a refusal
 
 	// Only [Status] has these two states, because it also reads the record.
-	Refused State = "refused" // the effect did not happen and never will
-	Expired State = "expired" // the operation was answered, and the answer is no longer kept
+	StateRefused State = "refused" // the effect did not happen and never will
+	StateExpired State = "expired" // the operation was answered, and the answer is no longer kept
 )
 
 // Operation describes one call's effect. It does not contain the input.
@@ -56,7 +56,7 @@ type Operation struct {
 	CreatedAt, ChangedAt, Now time.Time
 }
 
-// lookup reads an operation. State None means that nothing was sent, or that the operation is
+// lookup reads an operation. StateNone means that nothing was sent, or that the operation is
 // forgotten.
 func (x *Tools) lookup(ctx context.Context, id table.Identity) (Operation, *row, error) {
 	r, err := x.read(ctx, id)

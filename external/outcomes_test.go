@@ -171,7 +171,7 @@ func TestOutcomes(t *testing.T) {
 				require.NotEmpty(t, op.Verdict)
 				require.Empty(t, f.ledger(input.Order))
 				failing = false
-				f.until(name, external.Done)
+				f.until(name, external.StateDone)
 				first, err = do()
 				first.Replayed = false
 			}
@@ -209,7 +209,7 @@ func TestOutcomes(t *testing.T) {
 				require.Equal(t, "card declined", refused.Message)
 				require.Equal(t, []string{"refused card declined"}, f.ledger(input.Order))
 			}
-			if op.State == external.Done { // only an empty look-up is followed by a recheck
+			if op.State == external.StateDone { // only an empty look-up is followed by a recheck
 				var input *string
 				require.NoError(t, f.pool.QueryRow(f.ctx, `SELECT input FROM tool_effect WHERE key = $1`, name).Scan(&input))
 				require.Equal(t, input == nil, op.Due.IsZero())
@@ -230,7 +230,7 @@ func (f *fixture) parkedBy(err error, note string) external.Operation {
 	var parked *external.ParkedError
 	require.ErrorAs(f.t, err, &parked)
 	require.NotErrorIs(f.t, err, dedup.ErrRefused)
-	require.Equal(f.t, external.Parked, parked.Operation.State)
+	require.Equal(f.t, external.StateParked, parked.Operation.State)
 	require.Contains(f.t, parked.Operation.Note, note)
 	return parked.Operation
 }
@@ -321,7 +321,7 @@ func TestGivenUp(t *testing.T) {
 			f.exec(`UPDATE tool_effect SET tries = $2 WHERE key = $1`, name, cmp.Or(c.tries, 2699))
 			f.untilDue(f.lookup(name))
 			op := f.advance(name)
-			require.Equal(t, external.Parked, op.State)
+			require.Equal(t, external.StateParked, op.State)
 			require.Contains(t, op.Note, c.note)
 			require.False(t, listed(0), "it is parked")
 		})

@@ -84,7 +84,7 @@ func (x *Tools) recover(ctx context.Context, t *definition) {
 		due, _ := x.rows(ctx, x.sql.due, t.Name, int64(free), len(parked) < cap(parked)) // retried at the next poll
 		took := false
 		for _, r := range due {
-			if r.state == Parked && len(parked) == cap(parked) {
+			if r.state == StateParked && len(parked) == cap(parked) {
 				continue
 			}
 			a, started, err := x.acts.start(ctx, r.Identity, false, func(ctx context.Context, a *act) { x.advance(ctx, a, t, r, began) })
@@ -96,14 +96,14 @@ func (x *Tools) recover(ctx context.Context, t *definition) {
 			}
 			took = true
 			slots <- struct{}{}
-			if r.state == Parked {
+			if r.state == StateParked {
 				parked <- struct{}{}
 			}
 			running.Go(func() { <-a.over })
 			go func() { // an act that ignores its context keeps its slot while it runs
 				<-a.done
 				a.abandoned.Wait()
-				if r.state == Parked {
+				if r.state == StateParked {
 					<-parked
 				}
 				<-slots

@@ -65,7 +65,7 @@ func cutOff(f *fixture, t external.Tool[in, out], key string) {
 	}
 	_, err := add(f, t).Do(f.ctx, impatient(key), in{1})
 	require.ErrorIs(f.t, err, dedup.ErrInFlight)
-	require.Equal(f.t, external.Running, f.lookup(key).State)
+	require.Equal(f.t, external.StateRunning, f.lookup(key).State)
 }
 
 // TestReleases has one release make an attempt and die, and another one continue the operation:
@@ -82,21 +82,21 @@ func TestReleases(t *testing.T) {
 		acted, lost   external.State // the last state, if the attempt has acted and if its request was lost
 		note          string         // if parked
 	}{
-		"Same/Key":             {key, key, external.Done, external.Done, ""},
-		"Same/Find":            {look, look, external.Done, external.Done, ""},
-		"KeyAdded":             {none, key, external.Parked, external.Parked, cannotAsk},
-		"KeyAddedToFind":       {look, both, external.Done, external.Done, ""},
-		"KeyAndFindAdded":      {none, both, external.Parked, external.Parked, unseen},
-		"KeyTakenAway":         {key, none, external.Parked, external.Parked, cannotAsk},
-		"KeyTakenFromFind":     {both, look, external.Done, external.Done, ""},
-		"FindAdded":            {none, look, external.Parked, external.Parked, unseen},
-		"FindAddedToKey":       {key, both, external.Done, external.Done, ""},
-		"FindTakenAway":        {look, none, external.Parked, external.Parked, cannotAsk},
-		"FindTakenFromKey":     {both, key, external.Done, external.Done, ""},
-		"FindInPlaceOfKey":     {key, look, external.Parked, external.Parked, unseen},
-		"KeyInPlaceOfFind":     {look, key, external.Parked, external.Parked, cannotAsk},
-		"KeyKeptShorter":       {key, release{kept: 3 * lease}, external.Parked, external.Parked, cannotAsk},
-		"SettlesNoLongerKnown": {look, release{find: true}, external.Done, external.Parked, "it may still be on its way"},
+		"Same/Key":             {key, key, external.StateDone, external.StateDone, ""},
+		"Same/Find":            {look, look, external.StateDone, external.StateDone, ""},
+		"KeyAdded":             {none, key, external.StateParked, external.StateParked, cannotAsk},
+		"KeyAddedToFind":       {look, both, external.StateDone, external.StateDone, ""},
+		"KeyAndFindAdded":      {none, both, external.StateParked, external.StateParked, unseen},
+		"KeyTakenAway":         {key, none, external.StateParked, external.StateParked, cannotAsk},
+		"KeyTakenFromFind":     {both, look, external.StateDone, external.StateDone, ""},
+		"FindAdded":            {none, look, external.StateParked, external.StateParked, unseen},
+		"FindAddedToKey":       {key, both, external.StateDone, external.StateDone, ""},
+		"FindTakenAway":        {look, none, external.StateParked, external.StateParked, cannotAsk},
+		"FindTakenFromKey":     {both, key, external.StateDone, external.StateDone, ""},
+		"FindInPlaceOfKey":     {key, look, external.StateParked, external.StateParked, unseen},
+		"KeyInPlaceOfFind":     {look, key, external.StateParked, external.StateParked, cannotAsk},
+		"KeyKeptShorter":       {key, release{kept: 3 * lease}, external.StateParked, external.StateParked, cannotAsk},
+		"SettlesNoLongerKnown": {look, release{find: true}, external.StateDone, external.StateParked, "it may still be on its way"},
 	} {
 		for fate, want := range map[string]external.State{"acted": c.acted, "lost": c.lost} {
 			key := name + "/" + fate
@@ -108,7 +108,7 @@ func TestReleases(t *testing.T) {
 				h := add(f, s.tool(c.after, false, false))
 				op := f.until(key, want)
 				require.Empty(t, op.Twice)
-				if want == external.Parked {
+				if want == external.StateParked {
 					require.Contains(t, op.Note, c.note)
 					require.Equal(t, fate == "acted", s.effects() == 1)
 					return
@@ -133,9 +133,9 @@ func TestReleaseLeavesToAnother(t *testing.T) {
 		without, f := process(t, shared.pool), process(t, shared.pool)
 		add(without, s.tool(release{}, false, false))
 		without.untilDue(without.lookup(key))
-		require.Equal(t, external.Running, without.advance(key).State)
+		require.Equal(t, external.StateRunning, without.advance(key).State)
 		add(f, s.tool(with, false, false))
-		f.until(key, external.Done)
+		f.until(key, external.StateDone)
 		require.Equal(t, 1, s.effects())
 	}
 }
@@ -170,13 +170,13 @@ func TestReleaseKeepsAResult(t *testing.T) {
 		next.untilDue(op)
 		op, err = next.tools.Advance(f.ctx, "acme", "charge", "k")
 		require.NoError(t, err)
-		require.Equal(t, external.Parked, op.State)
+		require.Equal(t, external.StateParked, op.State)
 		require.Equal(t, "happened", op.Verdict)
 		require.Contains(t, op.Note, "the ledger is closed")
 		require.Less(t, op.Due.Sub(op.Now), 3*lease, "nothing was recorded, so the pause stays")
 	}
 	closed = false
-	f.until("k", external.Done)
+	f.until("k", external.StateDone)
 	require.Equal(t, []string{"finish ch_1"}, f.ledger(1))
 }
 
@@ -204,7 +204,7 @@ func TestReleaseReadsAnotherResult(t *testing.T) {
 	}()
 	<-entered
 	f.exec(`UPDATE tool_effect SET due_at = clock_timestamp(), fence = fence + 1`)
-	require.Equal(t, external.Done, f.advance("k").State)
+	require.Equal(t, external.StateDone, f.advance("k").State)
 	close(goOn)
 	require.NoError(t, <-called)
 	require.Empty(t, f.lookup("k").Twice)
@@ -258,5 +258,5 @@ func TestReleaseChangesTheName(t *testing.T) {
 	open, err := f.tools.Open(f.ctx, f.pool, external.List{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, open, 1, "the old call is listed")
-	require.Equal(t, external.Running, open[0].State)
+	require.Equal(t, external.StateRunning, open[0].State)
 }

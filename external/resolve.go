@@ -136,11 +136,11 @@ func (v Verdict) check(op Operation) error {
 		return invalid("Verdict", "is empty; use Happened, Never, Refuse or Cleared")
 	case v.reason == "":
 		return invalid("Verdict", "has no reason")
-	case op.State == None:
+	case op.State == StateNone:
 		return invalid("Operation", "does not exist")
-	case v.kind == verdictCleared && (op.State != Done || op.Twice == ""):
+	case v.kind == verdictCleared && (op.State != StateDone || op.Twice == ""):
 		return invalid("Operation", "has no answer, or has not happened twice")
-	case op.State == Done && v.kind != verdictCleared:
+	case op.State == StateDone && v.kind != verdictCleared:
 		return invalid("Operation", "is answered already")
 	case op.Verdict != "" && !v.overrules:
 		return &VerdictError{op}
@@ -155,11 +155,11 @@ func (x *Tools) notStored(ctx context.Context, op Operation) error {
 		return &VerdictError{now}
 	}
 	reason := "the operation has changed since it was read; read it again"
-	if now.State == Running && now.Fence == op.Fence {
+	if now.State == StateRunning && now.Fence == op.Fence {
 		reason = "an attempt is under way; wait until it has ended"
 	}
 	return &dedup.Error{
-		Answer: dedup.ErrInFlight, Scope: op.Scope, Tool: op.Tool, KeyHash: dedup.KeyHash(op.Key), Err: errors.Join(errors.New(reason), err),
+		Kind: dedup.ErrInFlight, Scope: op.Scope, Tool: op.Tool, KeyHash: dedup.KeyHash(op.Key), Err: errors.Join(errors.New(reason), err),
 	}
 }
 

@@ -132,7 +132,7 @@ func TestSagaGoesOn(t *testing.T) {
 	dies = false
 	later := process(t, f.pool)
 	saga(later)
-	later.until("order-1", external.Done)
+	later.until("order-1", external.StateDone)
 	_, err = saga(process(t, f.pool)).Do(f.ctx, call("order-1"), in{1})
 	require.ErrorIs(t, err, dedup.ErrRefused)
 	require.ErrorContains(t, err, "the truck is full")

@@ -111,10 +111,10 @@ func everyState(f *fixture) {
 		f.untilDue(status.Operation)
 		op, err := f.tools.Advance(f.ctx, "acme", "parks", key)
 		require.NoError(t, err)
-		require.Equal(t, external.Parked, op.State)
+		require.Equal(t, external.StateParked, op.State)
 		require.NoError(t, f.tools.Resolve(f.ctx, op, verdict))
 	}
 	require.Empty(t, f.parked(f.ctx))
 	accept(f, h, "accepted", 4)
-	f.until("accepted", external.Done)
+	f.until("accepted", external.StateDone)
 }

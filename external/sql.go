@@ -38,7 +38,7 @@ var shown = `e.scope, e.tool, e.key, e.state, e.fence, ` + micros("e.due_at", "e
        ` + table.Hex("e.fingerprint") + `, ` + table.Hex("e.arg_digests") + `, e.input, e.ref, e.note, e.twice, e.verdict, e.verdict_value,
        ` + micros("e.created_at", "e.changed_at", "e.forget_at")
 
-// shownOrNone is shown for an outer join: without a row the state is None.
+// shownOrNone is shown for an outer join: without a row the state is StateNone.
 var shownOrNone = `COALESCE(e.scope, ''), COALESCE(e.tool, ''), COALESCE(e.key, ''), COALESCE(e.state, ''),
        COALESCE(e.fence, 0), ` + micros("e.due_at", "e.sent_at", "e.sent_until") + `, COALESCE(e.tries, 0), COALESCE(e.looked, false),
        COALESCE(e.keyless, false), COALESCE(e.unmarked, false), COALESCE(e.confirmed, false),

@@ -51,17 +51,17 @@ var events = map[string]struct {
 }{
 	"take to send": {
 		do: func(ctx context.Context, x *Tools, h *held) error { return x.take(ctx, h, purpose{sends: true}) },
-		to: map[string]State{"pending": Running, "running due": Running, "parked due": Running},
+		to: map[string]State{"pending": StateRunning, "running due": StateRunning, "parked due": StateRunning},
 	},
 	"take to look": {
 		do: func(ctx context.Context, x *Tools, h *held) error { return x.take(ctx, h, purpose{}) },
-		to: map[string]State{"pending": Pending, "running due": Running, "parked due": Parked},
+		to: map[string]State{"pending": StatePending, "running due": StateRunning, "parked due": StateParked},
 	},
 	"send after a look": {
 		do: func(ctx context.Context, x *Tools, h *held) error {
 			return x.take(ctx, h, purpose{sends: true, goesOn: true})
 		},
-		to: map[string]State{"pending": Running, "pending off": Running, "running": Running, "running due": Running, "parked": Running, "parked due": Running},
+		to: map[string]State{"pending": StateRunning, "pending off": StateRunning, "running": StateRunning, "running due": StateRunning, "parked": StateRunning, "parked due": StateRunning},
 	},
 	"extend": {
 		do: func(ctx context.Context, x *Tools, h *held) error {
@@ -72,33 +72,33 @@ var events = map[string]struct {
 			}
 			return nil
 		},
-		to:    map[string]State{"running": Running, "running due": Running},
+		to:    map[string]State{"running": StateRunning, "running due": StateRunning},
 		keeps: true,
 	},
 	"not done, the only attempt": {
 		do: func(ctx context.Context, x *Tools, h *held) error { return x.release(ctx, h, "429") },
-		to: map[string]State{"running": Pending, "running due": Pending},
+		to: map[string]State{"running": StatePending, "running due": StatePending},
 	},
 	"not done, others before it": {
 		do: func(ctx context.Context, x *Tools, h *held) error {
 			h.earlierUntil = &h.row.createdAt
 			return x.release(ctx, h, "429")
 		},
-		to: map[string]State{"pending": Pending, "pending off": Pending, "running": Running, "running due": Running, "parked": Parked, "parked due": Parked, "done": Done, "done due": Done},
+		to: map[string]State{"pending": StatePending, "pending off": StatePending, "running": StateRunning, "running due": StateRunning, "parked": StateParked, "parked due": StateParked, "done": StateDone, "done due": StateDone},
 	},
 	"unknown": {
 		do: func(ctx context.Context, x *Tools, h *held) error { return x.postpone(ctx, h, "lost", true) },
-		to: map[string]State{"pending": Pending, "pending off": Pending, "running": Running, "running due": Running, "parked": Parked, "parked due": Parked, "done": Done, "done due": Done},
+		to: map[string]State{"pending": StatePending, "pending off": StatePending, "running": StateRunning, "running due": StateRunning, "parked": StateParked, "parked due": StateParked, "done": StateDone, "done due": StateDone},
 	},
 	"not settled": {
 		do: func(ctx context.Context, x *Tools, h *held) error {
 			return x.change(ctx, h, x.sql.settleLater, time.Second, h.row.sentUntil)
 		},
-		to: map[string]State{"running": Running, "running due": Running},
+		to: map[string]State{"running": StateRunning, "running due": StateRunning},
 	},
 	"park": {
 		do: func(ctx context.Context, x *Tools, h *held) error { return x.park(ctx, h, "lost") },
-		to: map[string]State{"pending": Parked, "pending off": Parked, "running": Parked, "running due": Parked, "parked": Parked, "parked due": Parked},
+		to: map[string]State{"pending": StateParked, "pending off": StateParked, "running": StateParked, "running due": StateParked, "parked": StateParked, "parked due": StateParked},
 	},
 	"success": {
 		do: func(ctx context.Context, x *Tools, h *held) error {
@@ -109,14 +109,14 @@ var events = map[string]struct {
 			}
 			return a.err
 		},
-		to:       map[string]State{"pending": Done, "pending off": Done, "running": Done, "running due": Done, "parked": Done, "parked due": Done},
+		to:       map[string]State{"pending": StateDone, "pending off": StateDone, "running": StateDone, "running due": StateDone, "parked": StateDone, "parked due": StateDone},
 		anyFence: true,
 	},
 	"success that Finish does not record": {
 		do: func(ctx context.Context, x *Tools, h *held) error {
 			return x.parkUnrecorded(ctx, h, "", verdict{verdictHappened, `{"id":"ch_1"}`}, errors.New("the ledger is closed"))
 		},
-		to:       map[string]State{"pending": Parked, "pending off": Parked, "running": Parked, "running due": Parked, "parked": Parked, "parked due": Parked},
+		to:       map[string]State{"pending": StateParked, "pending off": StateParked, "running": StateParked, "running due": StateParked, "parked": StateParked, "parked due": StateParked},
 		anyFence: true,
 	},
 	"refusal": {
@@ -128,7 +128,7 @@ var events = map[string]struct {
 			}
 			return a.err
 		},
-		to:    map[string]State{"pending": Done, "pending off": Done, "running": Done, "running due": Done, "parked": Done, "parked due": Done},
+		to:    map[string]State{"pending": StateDone, "pending off": StateDone, "running": StateDone, "running due": StateDone, "parked": StateDone, "parked due": StateDone},
 		keeps: true,
 	},
 	"verdict": {
@@ -136,24 +136,24 @@ var events = map[string]struct {
 			_, err := x.store(ctx, h.row.operation(), Happened(map[string]string{"id": "x"}, "seen"))
 			return err
 		},
-		to: map[string]State{"pending": Pending, "pending off": Pending, "running due": Parked, "parked": Parked, "parked due": Parked},
+		to: map[string]State{"pending": StatePending, "pending off": StatePending, "running due": StateParked, "parked": StateParked, "parked due": StateParked},
 	},
 	"verdict never": {
 		do: func(ctx context.Context, x *Tools, h *held) error {
 			_, err := x.store(ctx, h.row.operation(), Never("not seen"))
 			return err
 		},
-		to: map[string]State{"pending": Pending, "pending off": Pending, "running due": Pending, "parked": Pending, "parked due": Pending},
+		to: map[string]State{"pending": StatePending, "pending off": StatePending, "running due": StatePending, "parked": StatePending, "parked due": StatePending},
 	},
 	"take to recheck": {
 		do: func(ctx context.Context, x *Tools, h *held) error {
 			return x.change(ctx, h, x.sql.recheck, x.opts.Lease)
 		},
-		to: map[string]State{"done due": Done},
+		to: map[string]State{"done due": StateDone},
 	},
 	"rechecked": {
 		do:    func(ctx context.Context, x *Tools, h *held) error { return x.change(ctx, h, x.sql.rechecked, nil) },
-		to:    map[string]State{"done": Done, "done due": Done},
+		to:    map[string]State{"done": StateDone, "done due": StateDone},
 		keeps: true,
 	},
 }
@@ -248,7 +248,7 @@ func TestReadLongAgo(t *testing.T) {
 		"Settles": {
 			tool:    Tool[string, string]{Settles: time.Minute, Find: func(context.Context, Attempt, string) ([]string, error) { return nil, nil }},
 			columns: `'running', ` + hourAgo + `, ` + hourAgo + `, clock_timestamp()`, meanwhile: `UPDATE tool_effect SET sent_until = clock_timestamp()`,
-			reads: func(*row) {}, state: Running,
+			reads: func(*row) {}, state: StateRunning,
 		},
 		"KeyForgotten": {
 			tool:    Tool[string, string]{KeyKept: 24 * time.Hour},
@@ -257,7 +257,7 @@ func TestReadLongAgo(t *testing.T) {
 				due := r.sentAt.Add(time.Minute)
 				r.now, r.dueAt = due, &due
 			},
-			state: Parked, meanwhile: `UPDATE tool_effect SET unmarked = true`,
+			state: StateParked, meanwhile: `UPDATE tool_effect SET unmarked = true`,
 		},
 	} {
 		x := toolsOf(t, nil)
@@ -275,8 +275,8 @@ func TestReadLongAgo(t *testing.T) {
 		x.advance(ctx, &act{}, x.tool("charge"), read, time.Now())
 		after, err := x.read(ctx, read.Identity)
 		require.NoError(t, err)
-		if c.state == Parked { // by an act that reads the current row
-			require.Equal(t, Running, after.state)
+		if c.state == StateParked { // by an act that reads the current row
+			require.Equal(t, StateRunning, after.state)
 			x.advance(ctx, &act{}, x.tool("charge"), after, time.Now())
 			after, err = x.read(ctx, read.Identity)
 			require.NoError(t, err)

@@ -9,16 +9,16 @@ import (
 
 // Status is the state of a call, for showing to its caller.
 type Status struct {
-	// State is the operation's if it is Pending, Running or Parked. If the operation is answered,
-	// it is the record's: Done, Refused or Expired. If the record is broken, or was deleted by
-	// hand, it is Parked.
+	// State is the operation's if it is pending, running or parked. If the operation is answered,
+	// it is the record's: done, refused or expired. If the record is broken, or was deleted by
+	// hand, it is parked.
 	State     State
 	Operation Operation
 	// Record is the call's record, zero if the operation has no answer.
 	Record dedup.Status
 }
 
-// Status returns the state of a call. It runs nothing. State None means that nothing was sent, or
+// Status returns the state of a call. It runs nothing. StateNone means that nothing was sent, or
 // that the operation is forgotten. If the call is one of package dedup alone, its record decides.
 // Status takes one round trip if the operation has no answer, else two. The error is an
 // [dedup.ErrInvalid] or the database's.
@@ -32,7 +32,7 @@ func (x *Tools) Status(ctx context.Context, scope, tool, key string) (Status, er
 		return Status{}, err
 	}
 	s := Status{State: op.State, Operation: op}
-	if op.State != None && op.State != Done {
+	if op.State != StateNone && op.State != StateDone {
 		return s, nil
 	}
 	// Read the row first: the transaction that ends it also writes the record.
@@ -40,8 +40,8 @@ func (x *Tools) Status(ctx context.Context, scope, tool, key string) (Status, er
 		return Status{}, err
 	}
 	s.State = answeredState(s.Record.State)
-	if s.State == None && r != nil && !r.forgotten() {
-		s.State = Parked
+	if s.State == StateNone && r != nil && !r.forgotten() {
+		s.State = StateParked
 	}
 	return s, nil
 }
@@ -49,17 +49,17 @@ func (x *Tools) Status(ctx context.Context, scope, tool, key string) (Status, er
 func answeredState(s dedup.State) State {
 	switch s {
 	case dedup.StateDone:
-		return Done
+		return StateDone
 	case dedup.StateRefused:
-		return Refused
+		return StateRefused
 	case dedup.StateExpired:
-		return Expired
+		return StateExpired
 	case dedup.StateBroken:
-		return Parked
+		return StateParked
 	case dedup.StateInFlight:
-		return Running
+		return StateRunning
 	default:
-		return None
+		return StateNone
 	}
 }
 

@@ -39,18 +39,18 @@ func TestStatus(t *testing.T) {
 		require.Equal(t, key, s.Operation.Key)
 		return s
 	}
-	status("none", external.None)
+	status("none", external.StateNone)
 
 	accept(f, h, "pending", 0)
-	require.Zero(t, status("pending", external.Pending).Operation.SentAt)
+	require.Zero(t, status("pending", external.StatePending).Operation.SentAt)
 
 	_, err := h.Do(f.ctx, call("parked"), in{1})
 	require.ErrorAs(t, err, new(*external.ParkedError))
-	require.Zero(t, status("parked", external.Parked).Record.State)
+	require.Zero(t, status("parked", external.StateParked).Record.State)
 
 	_, err = h.Do(f.ctx, call("refused"), in{2})
 	require.ErrorIs(t, err, dedup.ErrRefused)
-	require.Equal(t, "card declined", status("refused", external.Refused).Record.Refusal.Message)
+	require.Equal(t, "card declined", status("refused", external.StateRefused).Record.Refusal.Message)
 
 	slow := make(chan error)
 	go func() {
@@ -58,26 +58,26 @@ func TestStatus(t *testing.T) {
 		slow <- err
 	}()
 	<-entered
-	status("running", external.Running)
+	status("running", external.StateRunning)
 	close(release)
 	require.NoError(t, <-slow)
-	require.JSONEq(t, `{"id":"ch_1"}`, string(status("running", external.Done).Record.Result))
+	require.JSONEq(t, `{"id":"ch_1"}`, string(status("running", external.StateDone).Record.Result))
 
 	f.exec(`UPDATE tool_dedup SET expires_at = created_at`)
-	status("running", external.Expired)
+	status("running", external.StateExpired)
 	f.exec(`DELETE FROM tool_dedup`)
-	status("running", external.Parked) // as Do's ParkedError
+	status("running", external.StateParked) // as Do's ParkedError
 	_, err = h.Do(f.ctx, call("running"), in{3})
 	require.ErrorAs(t, err, new(*external.ParkedError))
 	f.exec(`UPDATE tool_effect SET forget_at = clock_timestamp() WHERE state = 'done'`)
-	status("running", external.None) // the key may be used anew
+	status("running", external.StateNone) // the key may be used anew
 
 	// A call of package dedup alone has a record only.
 	_, err = dedup.Do(f.ctx, f.d, dedup.Call{Scope: "acme", Tool: "import", Key: "k"}, func(context.Context, pgx.Tx) (int, error) { return 3, nil })
 	require.NoError(t, err)
 	s, err := f.tools.Status(f.ctx, "acme", "import", "k")
 	require.NoError(t, err)
-	require.Equal(t, external.Done, s.State)
+	require.Equal(t, external.StateDone, s.State)
 	require.Equal(t, "3", string(s.Record.Result))
 	_, err = f.tools.Status(f.ctx, "acme", "", "k")
 	require.ErrorIs(t, err, dedup.ErrInvalid)
@@ -112,7 +112,7 @@ func TestDoByName(t *testing.T) {
 	}
 	_, err = f.tools.Do(f.ctx, named, json.RawMessage(`{"order": 1, "order": 2}`))
 	require.ErrorIs(t, err, dedup.ErrInvalid)
-	require.Equal(t, external.None, f.lookup("k2").State)
+	require.Equal(t, external.StateNone, f.lookup("k2").State)
 	named.Tool = "other"
 	_, err = f.tools.Do(f.ctx, named, json.RawMessage(`{}`))
 	require.ErrorIs(t, err, dedup.ErrInvalid)

@@ -43,14 +43,14 @@ type fate struct {
 // and afterSend the fate if it stopped after the provider had acted.
 var (
 	beforeSend = map[string]fate{
-		"key": {external.Done, 1, false}, "key+find": {external.Done, 1, false}, "find+settle": {external.Done, 1, false},
-		"find": {external.Parked, 0, false}, "neither": {external.Parked, 0, false},
+		"key": {external.StateDone, 1, false}, "key+find": {external.StateDone, 1, false}, "find+settle": {external.StateDone, 1, false},
+		"find": {external.StateParked, 0, false}, "neither": {external.StateParked, 0, false},
 	}
 	afterSend = map[string]fate{
-		"key": {external.Done, 1, false}, "key+find": {external.Done, 1, false}, "find+settle": {external.Done, 1, false},
-		"find": {external.Done, 1, false}, "neither": {external.Parked, 1, false},
+		"key": {external.StateDone, 1, false}, "key+find": {external.StateDone, 1, false}, "find+settle": {external.StateDone, 1, false},
+		"find": {external.StateDone, 1, false}, "neither": {external.StateParked, 1, false},
 	}
-	once    = fate{external.Done, 1, false}
+	once    = fate{external.StateDone, 1, false}
 	allOnce = map[string]fate{"key": once, "key+find": once, "find+settle": once, "find": once, "neither": once}
 )
 
@@ -106,7 +106,7 @@ func TestPauseAtEveryStep(t *testing.T) {
 	unparked := map[string]fate{
 		"key": once, "key+find": once, "find": once, "neither": once,
 		// The pause was longer than Settles: only this can cause two effects.
-		"find+settle": {external.Done, 2, true},
+		"find+settle": {external.StateDone, 2, true},
 	}
 	for step, fates := range map[external.EventKind]map[string]fate{
 		external.EventClaimed: beforeSend, external.EventSending: unparked,
@@ -148,7 +148,7 @@ func (f *fixture) untilActedOrWaiting(key string) {
 	f.t.Helper()
 	for {
 		op := f.lookup(key)
-		if op.State != external.Running && op.State != external.Pending {
+		if op.State != external.StateRunning && op.State != external.StatePending {
 			return
 		}
 		var waits bool

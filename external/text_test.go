@@ -121,9 +121,9 @@ func TestInputOfAnotherRelease(t *testing.T) {
 		}
 		op := later.lookup(name)
 		decided := op.Decision()
-		for acts := 0; op.State != external.Parked; acts++ {
+		for acts := 0; op.State != external.StateParked; acts++ {
 			require.Less(t, acts, 20)
-			require.Equal(t, external.Pending, op.State)
+			require.Equal(t, external.StatePending, op.State)
 			require.Equal(t, decided, op.Decision())
 			later.elapse(name, lease*100)
 			op = later.advance(name)
@@ -133,7 +133,7 @@ func TestInputOfAnotherRelease(t *testing.T) {
 		require.Zero(t, op.SentAt)
 		require.NoError(t, old.tools.Resolve(old.ctx, op, external.Never("nothing was sent")))
 		require.Equal(t, []int{card}, cards)
-		require.Equal(t, external.Done, old.lookup(name).State)
+		require.Equal(t, external.StateDone, old.lookup(name).State)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestInputOfAnEarlierRelease(t *testing.T) {
 		require.Zero(t, i)
 		return out{"ch_1"}, nil
 	}})
-	later.until("k", external.Done)
+	later.until("k", external.StateDone)
 }
 
 // backwards is a map key that is read back as another one.

@@ -92,7 +92,7 @@ func TestTransport(t *testing.T) {
 		}})
 		_, err := h.Do(f.ctx, impatient(name), in{1})
 		require.Equal(t, !c.again, errors.As(err, new(*external.ParkedError)), "%s: %v", name, err)
-		require.Equal(t, c.again, f.lookup(name).State == external.Pending, name)
+		require.Equal(t, c.again, f.lookup(name).State == external.StatePending, name)
 		require.Equal(t, 1, tries, name)
 	}
 }

@@ -70,19 +70,19 @@ func TestZombies(t *testing.T) {
 		twice   string
 		state   external.State
 	}{
-		"Unparks":                 {answer: same, taken: external.Parked, result: "z1", state: external.Done},
-		"WithAKey":                {tool: external.Tool[in, out]{KeyKept: external.Forever}, answer: same, taken: external.Done, result: "z1", state: external.Done},
-		"Twice/Never":             {answer: each, taken: external.Parked, verdict: &never, result: "z2", twice: "z1", state: external.Done},
-		"Twice/Refuse":            {answer: each, taken: external.Parked, verdict: &refuse, twice: "z1", state: external.Done},
-		"Twice/NeverWithoutRef":   {answer: each, noRef: true, taken: external.Parked, verdict: &never, result: "z2", twice: "(none)", state: external.Done},
-		"Twice/RefuseWithoutRef":  {answer: each, noRef: true, taken: external.Parked, verdict: &refuse, twice: "(none)", state: external.Done},
-		"Twice/ReportMeetsAFault": {answer: each, taken: external.Parked, verdict: &never, result: "z2", twice: "z1", state: external.Done},
-		"Fails/NotDone":           {answer: fails(external.NotDone(errLost)), taken: external.Parked, state: external.Parked},
-		"Fails/Final":             {answer: fails(dedup.Final(errLost)), taken: external.Parked, state: external.Parked},
-		"Fails/Unknown":           {answer: fails(errLost), taken: external.Parked, state: external.Parked},
+		"Unparks":                 {answer: same, taken: external.StateParked, result: "z1", state: external.StateDone},
+		"WithAKey":                {tool: external.Tool[in, out]{KeyKept: external.Forever}, answer: same, taken: external.StateDone, result: "z1", state: external.StateDone},
+		"Twice/Never":             {answer: each, taken: external.StateParked, verdict: &never, result: "z2", twice: "z1", state: external.StateDone},
+		"Twice/Refuse":            {answer: each, taken: external.StateParked, verdict: &refuse, twice: "z1", state: external.StateDone},
+		"Twice/NeverWithoutRef":   {answer: each, noRef: true, taken: external.StateParked, verdict: &never, result: "z2", twice: "(none)", state: external.StateDone},
+		"Twice/RefuseWithoutRef":  {answer: each, noRef: true, taken: external.StateParked, verdict: &refuse, twice: "(none)", state: external.StateDone},
+		"Twice/ReportMeetsAFault": {answer: each, taken: external.StateParked, verdict: &never, result: "z2", twice: "z1", state: external.StateDone},
+		"Fails/NotDone":           {answer: fails(external.NotDone(errLost)), taken: external.StateParked, state: external.StateParked},
+		"Fails/Final":             {answer: fails(dedup.Final(errLost)), taken: external.StateParked, state: external.StateParked},
+		"Fails/Unknown":           {answer: fails(errLost), taken: external.StateParked, state: external.StateParked},
 		"NotRecordable": {
 			tool:   external.Tool[in, out]{Finish: func(context.Context, pgx.Tx, in, out) error { return errors.New("the ledger is closed") }},
-			answer: same, taken: external.Parked, state: external.Parked,
+			answer: same, taken: external.StateParked, state: external.StateParked,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestZombies(t *testing.T) {
 					command = f
 				}
 				require.NoError(t, command.tools.Resolve(f.ctx, f.lookup(name), *c.verdict))
-				for f.lookup(name).State != external.Done { // the zombie's caller may carry it out
+				for f.lookup(name).State != external.StateDone { // the zombie's caller may carry it out
 					_, _ = h.Do(f.ctx, call(name), in{1})
 				}
 			})
@@ -110,7 +110,7 @@ func TestZombies(t *testing.T) {
 			require.Equal(t, c.twice, op.Twice)
 			require.Equal(t, c.twice != "", f.steps.count(external.EventTwice) == 1)
 			switch {
-			case c.state == external.Parked:
+			case c.state == external.StateParked:
 				require.ErrorAs(t, err, new(*external.ParkedError))
 			case c.result == "":
 				require.ErrorIs(t, err, dedup.ErrRefused)
@@ -128,7 +128,7 @@ func TestZombies(t *testing.T) {
 				listed[op.Key] = op.Twice
 			}
 			twice, ok := listed[name]
-			require.Equal(t, c.twice != "" || c.state == external.Parked, ok)
+			require.Equal(t, c.twice != "" || c.state == external.StateParked, ok)
 			require.Equal(t, c.twice, twice)
 		})
 	}
@@ -208,7 +208,7 @@ func TestRefsAreListedOnce(t *testing.T) {
 		require.Equal(t, "happened", decided.Operation.Verdict)
 		require.NoError(t, f.tools.Resolve(f.ctx, f.lookup(name), c.verdict.Overruling()))
 		op := f.lookup(name)
-		require.Equal(t, external.Done, op.State, name)
+		require.Equal(t, external.StateDone, op.State, name)
 		require.Equal(t, c.ref, op.Ref, name)
 		require.Equal(t, c.want, op.Twice, name)
 	}

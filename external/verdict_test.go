@@ -79,7 +79,7 @@ func TestVerdicts(t *testing.T) {
 					last = second
 					stored := f.lookup(key)
 					require.Equal(t, first, stored.Verdict)
-					require.Equal(t, map[bool]external.State{true: external.Pending, false: external.Parked}[first == "never"], stored.State)
+					require.Equal(t, map[bool]external.State{true: external.StatePending, false: external.StateParked}[first == "never"], stored.State)
 					for _, as := range []external.Operation{seen, stored} { // as each operator has read it
 						var decided *external.VerdictError
 						require.ErrorAs(t, command.tools.Resolve(f.ctx, as, verdicts[second].By("bob")), &decided)
@@ -96,7 +96,7 @@ func TestVerdicts(t *testing.T) {
 					f.advance(key)
 				}
 				op := f.lookup(key)
-				require.Equal(t, external.Done, op.State)
+				require.Equal(t, external.StateDone, op.State)
 				require.Empty(t, op.Verdict)
 				require.ErrorIs(t, command.tools.Resolve(f.ctx, op, verdicts[first].Overruling()), dedup.ErrInvalid, "an answer stays")
 				require.ErrorIs(t, command.tools.Resolve(f.ctx, seen, verdicts[first].Overruling()), dedup.ErrInFlight, "it has changed since it was read")
@@ -140,7 +140,7 @@ func TestOverruledWhileCarriedOut(t *testing.T) {
 	op := f.advance("k")
 	require.Equal(t, "refuse", op.Verdict)
 	op = f.advance("k")
-	require.Equal(t, external.Done, op.State)
+	require.Equal(t, external.StateDone, op.State)
 	require.Equal(t, []string{"refused not in ours"}, f.ledger(1))
 	require.Len(t, s.keys, 1)
 }
@@ -169,7 +169,7 @@ func TestVerdictOnWhatIsNotParked(t *testing.T) {
 	_, err = h.Do(f.ctx, impatient("running"), in{1})
 	require.ErrorIs(t, err, dedup.ErrInFlight)
 	op := f.lookup("running")
-	require.Equal(t, external.Running, op.State)
+	require.Equal(t, external.StateRunning, op.State)
 	require.NoError(t, process(t, f.pool).tools.Resolve(f.ctx, op, external.Happened(out{"ch_1"}, "in the books")))
 	result, err := h.Do(f.ctx, call("running"), in{1})
 	require.NoError(t, err)
@@ -200,7 +200,7 @@ func TestVerdictsThatAreNone(t *testing.T) {
 		require.NoError(t, command.tools.Resolve(f.ctx, f.lookup("k"), wrong))
 		_, err := h.Do(f.ctx, call("k"), in{1})
 		require.Error(t, err, text)
-		require.Equal(t, external.Parked, f.lookup("k").State, text)
+		require.Equal(t, external.StateParked, f.lookup("k").State, text)
 		require.Contains(t, f.lookup("k").Note, "cannot be recorded")
 	}
 	require.NoError(t, command.tools.Resolve(f.ctx, f.lookup("k"), external.Happened(json.RawMessage(` {"ID":"ch_9"}`), "seen")))
@@ -260,7 +260,7 @@ func TestVerdictWithoutAudit(t *testing.T) {
 
 	exec(`DROP TABLE tool_dedup_audit`)
 	require.NoError(t, command.tools.Resolve(f.ctx, op, external.Never("not seen")))
-	require.Equal(t, external.Pending, f.lookup("k").State)
+	require.Equal(t, external.StatePending, f.lookup("k").State)
 }
 
 // TestWindowCountsFromTheFirstUse has a provider that counts its keys' life from their first use.
@@ -276,13 +276,13 @@ func TestWindowCountsFromTheFirstUse(t *testing.T) {
 		require.ErrorIs(t, err, dedup.ErrInFlight)
 		f.elapse(name, kept)
 		if name == "Never" {
-			require.Equal(t, external.Parked, f.advance(name).State)
+			require.Equal(t, external.StateParked, f.advance(name).State)
 			require.NoError(t, process(t, f.pool).tools.Resolve(f.ctx, f.lookup(name), external.Never("not in the books")))
 		}
 		op := f.advance(name)
 		sent, _ := s.count()
 		require.Equal(t, 2, sent)
-		require.Equal(t, external.Parked, op.State, "the provider may have forgotten the key")
+		require.Equal(t, external.StateParked, op.State, "the provider may have forgotten the key")
 		require.Greater(t, op.Now.Sub(op.SentAt), kept)
 	}
 }

@@ -76,9 +76,9 @@ func oldest(page func(after external.Operation) ([]external.Operation, error)) (
 		}
 		for _, op := range ops {
 			switch op.State {
-			case external.Parked:
+			case external.StateParked:
 				return op.Now.Sub(op.ChangedAt).Seconds(), nil
-			case external.Done: // listed because it happened twice
+			case external.StateDone: // listed because it happened twice
 				last = op
 			default:
 				return op.Now.Sub(op.CreatedAt).Seconds(), nil

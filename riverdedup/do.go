@@ -80,7 +80,7 @@ const defaultMaxWait = 10 * time.Second
 // answer is not kept. The same error of another call is no such answer.
 func tookEffect(call dedup.Call, err error) bool {
 	expired, ok := errors.AsType[*dedup.Error](err)
-	return ok && expired.Answer == dedup.ErrExpired && !expired.Refused && expired.Tool == call.Tool && expired.KeyHash == dedup.KeyHash(call.Key)
+	return ok && expired.Kind == dedup.ErrExpired && !expired.Refused && expired.Tool == call.Tool && expired.KeyHash == dedup.KeyHash(call.Key)
 }
 
 // twinPause is how long a job is snoozed after Do has waited for a twin in vain.

@@ -108,7 +108,7 @@ func TestKilled(t *testing.T) {
 	require.NoError(t, worker.Process.Kill())
 	require.Error(t, worker.Wait())
 	close(hold)
-	require.Equal(t, external.Running, inserting.lookup(t, "send_mail", 1).State)
+	require.Equal(t, external.StateRunning, inserting.lookup(t, "send_mail", 1).State)
 
 	// River's rescuer runs in its leader, which replaces a dead one after 15 seconds, and
 	// looks for jobs that are old enough. The worker's lease has ended by then.
@@ -123,7 +123,7 @@ func TestKilled(t *testing.T) {
 	require.Equal(t, 2, job.Attempt)
 	require.Contains(t, job.Errors[0].Error, "rescued")
 	op := p.lookup(t, "send_mail", 1)
-	require.Equal(t, external.Done, op.State)
+	require.Equal(t, external.StateDone, op.State)
 	require.Equal(t, "effect_1", op.Ref)
 	require.Equal(t, 1, smtp.sentFor(1))
 	require.Len(t, gotten, 1, "it was sent again with the same key")

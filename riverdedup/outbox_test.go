@@ -67,7 +67,7 @@ func TestOutbox(t *testing.T) {
 	requireJobs(t, beside, 1)
 	op, err := p.order(t.Context(), twice, nil)
 	require.NoError(t, err)
-	require.Equal(t, external.Done, op.State)
+	require.Equal(t, external.StateDone, op.State)
 	requireJobs(t, twice, 1)
 
 	// In the transaction of a write tool.
@@ -109,7 +109,7 @@ func TestOutbox(t *testing.T) {
 	require.Equal(t, rivertype.JobStateCancelled, event.Job.State)
 	require.Contains(t, event.Job.Errors[0].Error, "do not repeat it with a new key")
 	op = p.lookup(t, "send_letter", parked)
-	require.Equal(t, external.Parked, op.State)
+	require.Equal(t, external.StateParked, op.State)
 	require.NoError(t, p.tools.Resolve(t.Context(), op, external.Happened(sent{ID: "letter 7"}, "the customer has it")))
 	result, err := p.letter.Do(t.Context(), callOf(parked), mail{Order: parked})
 	require.NoError(t, err)
@@ -155,7 +155,7 @@ func TestUnique(t *testing.T) {
 	_, err = working.order(t.Context(), 1, nil)
 	require.NoError(t, err)
 	events.until(river.EventKindJobCompleted)
-	require.Equal(t, external.Done, working.lookup(t, "send_mail", 1).State)
+	require.Equal(t, external.StateDone, working.lookup(t, "send_mail", 1).State)
 	require.Equal(t, 2, count(t, pool, `SELECT count(*) FROM river_job`))
 }
 

@@ -26,11 +26,11 @@ type Worker struct {
 func (w *Worker) Work(ctx context.Context, job *river.Job[OperationArgs]) error {
 	op, err := w.Tools.Advance(ctx, job.Args.Scope, job.Args.Tool, job.Args.Key)
 	switch {
-	case op.State == external.Parked:
+	case op.State == external.StateParked:
 		return river.JobCancel(&external.ParkedError{Operation: op})
 	case err != nil && ctx.Err() == nil:
 		return err
-	case err == nil && (op.State == external.Done || op.State == external.None):
+	case err == nil && (op.State == external.StateDone || op.State == external.StateNone):
 		return nil
 	}
 	// Snooze also if River's timeout or the client's stop ended ctx: the attempt goes on, and

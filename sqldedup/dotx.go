@@ -99,7 +99,7 @@ func pgxTx(ctx context.Context, tx Tx) (pgx.Tx, *session, error) {
 	case errors.Is(err, sql.ErrTxDone):
 		return nil, nil, invalidTx("has ended")
 	case errors.Is(err, driver.ErrBadConn): // the connection is closed
-		return nil, nil, &dedup.Error{Answer: dedup.ErrRestartTx, Err: pgconn.ErrConnClosed}
+		return nil, nil, &dedup.Error{Kind: dedup.ErrRestartTx, Err: pgconn.ErrConnClosed}
 	case g.idle:
 		return nil, nil, invalidTx("is a database or a connection without a transaction; begin one and pass it")
 	case g.conn == nil:

@@ -66,7 +66,7 @@ func TestAllConnectionsInUse(t *testing.T) {
 	require.NoError(t, err)
 	charge, err := external.Add(tools, external.Tool[int, int]{Name: "charge", Perform: func(context.Context, external.Attempt, int) (int, error) { return 1, nil }})
 	require.NoError(t, err)
-	parked := external.Operation{Scope: "acme", Tool: "charge", Key: "k", State: external.Parked}
+	parked := external.Operation{Scope: "acme", Tool: "charge", Key: "k", State: external.StateParked}
 	held, err := pool.Acquire(t.Context())
 	require.NoError(t, err)
 	defer held.Release()

@@ -92,7 +92,7 @@ func isReused(err error, c *call) bool {
 func (r *Registry) exists(ctx context.Context, c *call) (bool, error) {
 	status, err := r.Status(ctx, Invocation{Scope: c.Scope, Tool: c.Tool, Key: c.Key})
 	if c.of.external != nil {
-		return status.State != external.None, err
+		return status.State != external.StateNone, err
 	}
 	return status.Record.State != dedup.StateNotFound, err
 }

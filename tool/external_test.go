@@ -204,11 +204,11 @@ func TestExternalIsInvoked(t *testing.T) {
 
 	status, err := b.tools.Status(t.Context(), call("charge", "k", ""))
 	require.NoError(t, err)
-	require.Equal(t, external.Done, status.State)
+	require.Equal(t, external.StateDone, status.State)
 	require.Equal(t, string(first.JSON), string(status.Record.Result))
 	status, err = b.tools.Status(t.Context(), tool.Invocation{Scope: "another", Tool: "charge", Key: "k"})
 	require.NoError(t, err)
-	require.Equal(t, external.None, status.State)
+	require.Equal(t, external.StateNone, status.State)
 	b.add(t, "ordinary", tool.Write)
 	b.invoke(t, call("ordinary", "k", `{"title":"a"}`))
 	status, err = b.tools.Status(t.Context(), call("ordinary", "k", ""))
@@ -248,7 +248,7 @@ func TestExternalAnswers(t *testing.T) {
 		require.ErrorAs(t, err, &parked)
 		require.False(t, dedup.IsRetryable(err))
 		require.Equal(t, "k1", answer.Key)
-		require.Equal(t, external.Parked, parked.Operation.State)
+		require.Equal(t, external.StateParked, parked.Operation.State)
 	}
 	for _, replayed := range []bool{false, true} {
 		var refused *dedup.RefusedError
@@ -266,7 +266,7 @@ func TestExternalAnswers(t *testing.T) {
 	require.ErrorIs(t, err, dedup.ErrInFlight)
 	require.True(t, dedup.IsRetryable(err))
 	require.Equal(t, "k3", answer.Key)
-	for key, want := range map[string]external.State{"k1": external.Parked, "k2": external.Refused, "k3": external.Running, "k4": external.None} {
+	for key, want := range map[string]external.State{"k1": external.StateParked, "k2": external.StateRefused, "k3": external.StateRunning, "k4": external.StateNone} {
 		status, err := b.tools.Status(t.Context(), call("charge", key, ""))
 		require.NoError(t, err)
 		require.Equal(t, want, status.State, key)

@@ -74,7 +74,7 @@ func TestRenamedTool(t *testing.T) {
 	require.Len(t, after.Tools(), 2, "and lists it once")
 	status, err := after.Status(t.Context(), tool.Invocation{Scope: "before Key", Tool: "charge_card", Key: "k"})
 	require.NoError(t, err)
-	require.Equal(t, external.Done, status.State)
+	require.Equal(t, external.StateDone, status.State)
 }
 
 // Both releases run in parallel: a call has one lock.

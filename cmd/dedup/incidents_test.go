@@ -249,7 +249,7 @@ func TestIncidentStorm(t *testing.T) {
 	require.Len(t, found, 1)
 	require.Equal(t, "in_flight", found[0].Kind)
 	shown := i.operator(0, "show", "acme", "refund", "order-7")
-	require.Equal(t, "in flight", shown[0].State)
+	require.Equal(t, "in_flight", shown[0].State)
 	require.Equal(t, found[0].PID, shown[0].Sessions[0].PID, "whose session it is")
 	close(release)
 	all.Wait()

@@ -161,19 +161,19 @@ func TestIsTransient(t *testing.T) {
 func TestIsRetryable(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{
-		dedup.ErrInFlight, &dedup.Error{Answer: dedup.ErrOutcomeUnknown}, &dedup.Error{Answer: dedup.ErrAttemptsExhausted}, &dedup.Error{Answer: dedup.ErrRestartTx, Err: errors.New("x")},
+		dedup.ErrInFlight, &dedup.Error{Kind: dedup.ErrOutcomeUnknown}, &dedup.Error{Kind: dedup.ErrAttemptsExhausted}, &dedup.Error{Kind: dedup.ErrRestartTx, Err: errors.New("x")},
 		context.Canceled, context.DeadlineExceeded, &pgconn.PgError{Code: "40001"},
 		// It may have happened, whatever ended the attempts.
-		&dedup.Error{Answer: dedup.ErrOutcomeUnknown, Err: context.Canceled}, &dedup.Error{Answer: dedup.ErrOutcomeUnknown, Err: &dedup.InvalidError{Err: errors.New("x")}},
+		&dedup.Error{Kind: dedup.ErrOutcomeUnknown, Err: context.Canceled}, &dedup.Error{Kind: dedup.ErrOutcomeUnknown, Err: &dedup.InvalidError{Err: errors.New("x")}},
 	} {
 		require.True(t, dedup.IsRetryable(fmt.Errorf("wrapped: %w", err)), "%v", err)
 	}
 	for _, err := range []error{
 		nil, errors.New("no seat left"),
-		&dedup.Error{Answer: dedup.ErrKeyReused}, &dedup.Error{Answer: dedup.ErrExpired}, &dedup.RefusedError{}, &dedup.InvalidError{What: "result", Err: errors.New("x")},
-		&dedup.InvalidError{What: "call"}, &dedup.Error{Answer: dedup.ErrSchema}, guard.ErrTxControl, dedup.ErrInvalid,
+		&dedup.Error{Kind: dedup.ErrKeyReused}, &dedup.Error{Kind: dedup.ErrExpired}, &dedup.RefusedError{}, &dedup.InvalidError{What: "result", Err: errors.New("x")},
+		&dedup.InvalidError{What: "call"}, &dedup.Error{Kind: dedup.ErrSchema}, guard.ErrTxControl, dedup.ErrInvalid,
 		// An answer stays one whatever it wraps.
-		&dedup.Error{Answer: dedup.ErrBroken, Err: context.DeadlineExceeded}, &dedup.Error{Answer: dedup.ErrBroken, Err: &pgconn.PgError{Code: "40001"}},
+		&dedup.Error{Kind: dedup.ErrBroken, Err: context.DeadlineExceeded}, &dedup.Error{Kind: dedup.ErrBroken, Err: &pgconn.PgError{Code: "40001"}},
 	} {
 		require.False(t, dedup.IsRetryable(err), "%v", err)
 	}

@@ -22,7 +22,7 @@ import (
 func TestBeginFuncIsGuarded(t *testing.T) {
 	t.Parallel()
 	returns := map[string]error{
-		"nil": nil, "an error": errOwn, "what asks for another run": &dedup.Error{Answer: dedup.ErrRestartTx},
+		"nil": nil, "an error": errOwn, "what asks for another run": &dedup.Error{Kind: dedup.ErrRestartTx},
 	}
 	cases := map[string]struct {
 		// spoil writes, and then does something that the guard refuses.

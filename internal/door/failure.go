@@ -63,11 +63,11 @@ func FailureOf(tool string, err error) Failure {
 	switch {
 	case errors.As(err, &misfit):
 		return Failure{Code: ArgumentsInvalid, Reason: misfit.ForClient()}
-	case own && record.Answer == dedup.ErrKeyReused:
+	case own && record.Kind == dedup.ErrKeyReused:
 		return Failure{Code: KeyReused, Record: record}
 	case errors.As(err, &refusal):
 		return Failure{Code: Refused, Refusal: refusal}
-	case own && record.Answer == dedup.ErrExpired:
+	case own && record.Kind == dedup.ErrExpired:
 		return Failure{Code: Expired, Record: record}
 	case errors.Is(err, dedup.ErrBroken):
 		return Failure{Code: Blocked}

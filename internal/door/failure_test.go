@@ -28,22 +28,22 @@ func TestFailureOf(t *testing.T) {
 		err  error
 		code door.Code
 	}{
-		"Reused":            {&dedup.Error{Answer: dedup.ErrKeyReused, Tool: "pay", FirstAt: at}, door.KeyReused},
-		"ReusedInside":      {&dedup.Error{Answer: dedup.ErrKeyReused, Tool: "inner", FirstAt: at}, door.Failed},
-		"Expired":           {fmt.Errorf("paying: %w", &dedup.Error{Answer: dedup.ErrExpired, Tool: "pay", FirstAt: at}), door.Expired},
-		"ExpiredInside":     {&dedup.Error{Answer: dedup.ErrExpired, Tool: "inner", FirstAt: at}, door.Failed},
+		"Reused":            {&dedup.Error{Kind: dedup.ErrKeyReused, Tool: "pay", FirstAt: at}, door.KeyReused},
+		"ReusedInside":      {&dedup.Error{Kind: dedup.ErrKeyReused, Tool: "inner", FirstAt: at}, door.Failed},
+		"Expired":           {fmt.Errorf("paying: %w", &dedup.Error{Kind: dedup.ErrExpired, Tool: "pay", FirstAt: at}), door.Expired},
+		"ExpiredInside":     {&dedup.Error{Kind: dedup.ErrExpired, Tool: "inner", FirstAt: at}, door.Failed},
 		"Refused":           {&dedup.RefusedError{Message: "no"}, door.Refused},
-		"Broken":            {&dedup.Error{Answer: dedup.ErrBroken, Err: context.Canceled}, door.Blocked},
+		"Broken":            {&dedup.Error{Kind: dedup.ErrBroken, Err: context.Canceled}, door.Blocked},
 		"Parked":            {&external.ParkedError{Operation: external.Operation{ChangedAt: at}}, door.Parked},
-		"Unknown":           {&dedup.Error{Answer: dedup.ErrOutcomeUnknown, Err: fmt.Errorf("%w (%w)", server, context.Canceled)}, door.OutcomeUnknown},
-		"UnknownOfMisuse":   {&dedup.Error{Answer: dedup.ErrOutcomeUnknown, Err: call("Args", "are too long")}, door.OutcomeUnknown},
-		"InFlight":          {&dedup.Error{Answer: dedup.ErrInFlight}, door.InFlight},
-		"InFlightAtItsEnd":  {&dedup.Error{Answer: dedup.ErrInFlight, Err: context.DeadlineExceeded}, door.InFlight},
-		"Exhausted":         {&dedup.Error{Answer: dedup.ErrAttemptsExhausted, Err: server}, door.Unavailable},
-		"ExhaustedByTime":   {&dedup.Error{Answer: dedup.ErrAttemptsExhausted, Err: context.DeadlineExceeded}, door.Timeout},
+		"Unknown":           {&dedup.Error{Kind: dedup.ErrOutcomeUnknown, Err: fmt.Errorf("%w (%w)", server, context.Canceled)}, door.OutcomeUnknown},
+		"UnknownOfMisuse":   {&dedup.Error{Kind: dedup.ErrOutcomeUnknown, Err: call("Args", "are too long")}, door.OutcomeUnknown},
+		"InFlight":          {&dedup.Error{Kind: dedup.ErrInFlight}, door.InFlight},
+		"InFlightAtItsEnd":  {&dedup.Error{Kind: dedup.ErrInFlight, Err: context.DeadlineExceeded}, door.InFlight},
+		"Exhausted":         {&dedup.Error{Kind: dedup.ErrAttemptsExhausted, Err: server}, door.Unavailable},
+		"ExhaustedByTime":   {&dedup.Error{Kind: dedup.ErrAttemptsExhausted, Err: context.DeadlineExceeded}, door.Timeout},
 		"Transient":         {&pgconn.PgError{Code: "40001"}, door.Unavailable},
 		"Demoted":           {&pgconn.PgError{Code: "25006"}, door.Unavailable},
-		"Restart":           {&dedup.Error{Answer: dedup.ErrRestartTx}, door.Unavailable},
+		"Restart":           {&dedup.Error{Kind: dedup.ErrRestartTx}, door.Unavailable},
 		"Deadline":          {fmt.Errorf("paying: %w", context.DeadlineExceeded), door.Timeout},
 		"Cancelled":         {context.Canceled, door.Timeout},
 		"NoKey":             {&dedup.InvalidError{What: "call", Field: "Key", Missing: true, Reason: "is gone"}, door.KeyRequired},
@@ -52,7 +52,7 @@ func TestFailureOf(t *testing.T) {
 		"BadInput":          {call("in", "has a member too many"), door.ArgumentsInvalid},
 		"BadScope":          {call("Scope", "is empty"), door.Failed},
 		"EndedItself":       {&dedup.InvalidError{What: "effect", Reason: "ended its transaction", Err: context.Canceled}, door.Failed},
-		"Schema":            {&dedup.Error{Answer: dedup.ErrSchema}, door.Failed},
+		"Schema":            {&dedup.Error{Kind: dedup.ErrSchema}, door.Failed},
 		"TheToolsOwn":       {errors.New("no room"), door.Failed},
 		"OfTheDatabase":     {server, door.Failed},
 		"FinalWithoutCalls": {dedup.Final(errors.New("declined")), door.Failed},
@@ -74,16 +74,16 @@ func TestStateOf(t *testing.T) {
 		return external.Status{State: s, Operation: external.Operation{State: s}}
 	}
 	recorded := func(s dedup.State) external.Status {
-		return external.Status{Operation: external.Operation{State: external.Done}, Record: dedup.Status{State: s}}
+		return external.Status{Operation: external.Operation{State: external.StateDone}, Record: dedup.Status{State: s}}
 	}
 	for want, statuses := range map[door.State][]external.Status{
-		door.StatePending:  {open(external.Pending)},
-		door.StateRunning:  {open(external.Running), recorded(dedup.StateInFlight)},
-		door.StateParked:   {open(external.Parked), {State: external.Parked, Operation: external.Operation{State: external.Done}}},
+		door.StatePending:  {open(external.StatePending)},
+		door.StateRunning:  {open(external.StateRunning), recorded(dedup.StateInFlight)},
+		door.StateParked:   {open(external.StateParked), {State: external.StateParked, Operation: external.Operation{State: external.StateDone}}},
 		door.StateDone:     {recorded(dedup.StateDone)},
 		door.StateRefused:  {recorded(dedup.StateRefused)},
 		door.StateExpired:  {recorded(dedup.StateExpired)},
-		door.StateBroken:   {recorded(dedup.StateBroken), {State: external.Parked, Record: dedup.Status{State: dedup.StateBroken}}},
+		door.StateBroken:   {recorded(dedup.StateBroken), {State: external.StateParked, Record: dedup.Status{State: dedup.StateBroken}}},
 		door.StateNotFound: {{}, recorded(dedup.StateNotFound)},
 	} {
 		for _, s := range statuses {

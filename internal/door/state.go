@@ -25,7 +25,7 @@ const (
 // StateOf returns the state of a call from its operation and its record.
 func StateOf(s external.Status) State {
 	switch {
-	case s.Operation.State != external.None && s.State != external.None:
+	case s.Operation.State != external.StateNone && s.State != external.StateNone:
 		return State(s.State)
 	case s.Record.State == dedup.StateInFlight:
 		return StateRunning

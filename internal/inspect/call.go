@@ -71,7 +71,7 @@ func (db *Database) lookUp(ctx context.Context, c *Call) error {
 		c.Refusal = status.Refusal.Message
 	}
 	outside, err := db.Tools.Status(ctx, c.Scope, c.Tool, c.Key)
-	if err == nil && outside.Operation.State != external.None {
+	if err == nil && outside.Operation.State != external.StateNone {
 		op := OperationOf(&outside.Operation)
 		c.Operation = &op
 	}

@@ -42,7 +42,7 @@ func (db *Database) flying(ctx context.Context, scopes []string, limit int) (cal
 		return err
 	})
 	for i := range open {
-		if op := &open[i]; op.State == external.Running {
+		if op := &open[i]; op.State == external.StateRunning {
 			n := needOf("in_flight", op, cmp.Or(op.SentAt, op.CreatedAt), "an attempt outside the database", attemptAction(op))
 			n.overdue = op.Now.Sub(op.CreatedAt) >= overdue
 			calls = append(calls, n)

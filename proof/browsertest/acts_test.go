@@ -84,20 +84,20 @@ func testResolve(t *testing.T, b *browser) {
 		v.fill(t, `[name=result]`, `{"charge":"ch_1"}`)
 		const button = `//button[text()="Store the verdict"]`
 		v.press(t, button) // without a reason
-		require.Equal(t, external.Parked, c.operation(t, parked).State)
+		require.Equal(t, external.StateParked, c.operation(t, parked).State)
 
 		// A wrong answer is refused, and the form keeps the input.
 		v.fill(t, `[name=reason]`, "it is in the provider's list")
 		require.EqualValues(t, http.StatusBadRequest, v.click(t, button))
 		require.Contains(t, v.text(t), "not the tool's")
 		require.Equal(t, "it is in the provider's list", eval[string](t, v, `document.querySelector("[name=reason]").value`))
-		require.Equal(t, external.Parked, c.operation(t, parked).State)
+		require.Equal(t, external.StateParked, c.operation(t, parked).State)
 		v.fill(t, `[name=result]`, `{"id":"ch_1"}`)
 		require.EqualValues(t, http.StatusOK, v.click(t, button))
 		require.Equal(t, c.url+parked.page(), v.address(t))
 		require.Contains(t, v.text(t), `{"id":"ch_1"}`)
 		require.Contains(t, v.text(t), "happened by ada: it is in the provider's list")
-		require.Equal(t, external.Done, c.operation(t, parked).State)
+		require.Equal(t, external.StateDone, c.operation(t, parked).State)
 		require.Equal(t, dedup.StateDone, c.state(t, parked))
 		v.open(t, c.url+"attention")
 		require.Contains(t, v.text(t), "Nothing needs attention")

@@ -112,7 +112,7 @@ func (c *console) park(t *testing.T, of call) {
 	t.Helper()
 	_, err := c.pay.Do(t.Context(), dedup.Call{Scope: of.Scope, Key: of.Key}, payment{7})
 	require.Error(t, err)
-	require.Equal(t, external.Parked, c.operation(t, of).State)
+	require.Equal(t, external.StateParked, c.operation(t, of).State)
 }
 
 // operation reads a call's operation.

@@ -61,7 +61,7 @@ func testOtherSites(t *testing.T, b *browser) {
 		}
 	}
 	require.Equal(t, dedup.StateDone, c.state(t, done))
-	require.Equal(t, external.Parked, c.operation(t, parked).State)
+	require.Equal(t, external.StateParked, c.operation(t, parked).State)
 
 	v.reported()
 	page = `<!doctype html><iframe src="` + c.url + done.page() + `"></iframe>`
@@ -101,7 +101,7 @@ func testNoAccess(t *testing.T, b *browser) {
 		require.EqualValues(t, http.StatusForbidden, v.post(t, "resolve", resolve), tt.who)
 	}
 	require.Equal(t, dedup.StateDone, c.state(t, done))
-	require.Equal(t, external.Parked, c.operation(t, parked).State)
+	require.Equal(t, external.StateParked, c.operation(t, parked).State)
 }
 
 // post sends a form from the console's own page, and returns the status of the answer.

@@ -67,7 +67,7 @@ func TestDoReturnsTheToolsAnswer(t *testing.T) {
 		errors.New("connection reset by peer"), // by its text only
 		&runner.StatusError{Code: 422},
 		fmt.Errorf("booking: %w", &dedup.RefusedError{Message: "no seat is left"}),
-		&dedup.Error{Answer: dedup.ErrKeyReused},
+		&dedup.Error{Kind: dedup.ErrKeyReused},
 		&tool.ArgumentError{Tool: "w", Field: "blob", Reason: "cannot be read", Err: io.ErrUnexpectedEOF},
 	} {
 		s := failing(answer)

@@ -44,7 +44,7 @@ func TestGaveUpText(t *testing.T) {
 func TestExternalInFlight(t *testing.T) {
 	t.Parallel()
 	for _, class := range []tool.Class{tool.External, tool.Destructive} {
-		s := failing(&dedup.Error{Answer: dedup.ErrInFlight}, &runner.StatusError{Code: 202, RetryAfter: 5 * time.Second})
+		s := failing(&dedup.Error{Kind: dedup.ErrInFlight}, &runner.StatusError{Code: 202, RetryAfter: 5 * time.Second})
 		require.NoError(t, do(t, runner.Call{Tool: "charge", Class: class, Key: "k"}, s))
 		require.Equal(t, []string{"k", "k", "k"}, s.keys)
 		require.GreaterOrEqual(t, s.pauses()[1], 5*time.Second)
@@ -55,7 +55,7 @@ func TestExternalInFlight(t *testing.T) {
 // reported as failed to a caller that would use a new key.
 func TestExternalParked(t *testing.T) {
 	t.Parallel()
-	parked := &external.ParkedError{Operation: external.Operation{Tool: "charge", Key: "k", State: external.Parked}}
+	parked := &external.ParkedError{Operation: external.Operation{Tool: "charge", Key: "k", State: external.StateParked}}
 	s := failing(parked)
 	err := do(t, runner.Call{Tool: "charge", Class: tool.External, Key: "k"}, s)
 	require.Equal(t, []string{"k"}, s.keys)

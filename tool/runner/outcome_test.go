@@ -23,7 +23,7 @@ func TestOutcomeUnknown(t *testing.T) {
 	unreached := get(opError("dial", syscall.ECONNREFUSED))
 	denied := &runner.StatusError{Code: 401}
 	parked := &external.ParkedError{Operation: external.Operation{Tool: "t", Note: "no answer"}}
-	inFlight := &dedup.Error{Answer: dedup.ErrInFlight, Err: errors.New("MaxWait has passed")}
+	inFlight := &dedup.Error{Kind: dedup.ErrInFlight, Err: errors.New("MaxWait has passed")}
 	accepted := &runner.StatusError{Code: 202, RetryAfter: time.Second}
 	for name, test := range map[string]struct {
 		class   tool.Class
@@ -34,10 +34,10 @@ func TestOutcomeUnknown(t *testing.T) {
 		"Unreached":             {class: tool.Write, errs: []error{unreached, unreached, unreached}},
 		"DNS":                   {class: tool.Write, errs: []error{opError("dial", &net.DNSError{IsTemporary: true}), unreached, unreached}},
 		"TooMany":               {class: tool.Write, errs: []error{&runner.StatusError{Code: 429}, &runner.StatusError{Code: 425}, unreached}},
-		"NothingCommitted":      {class: tool.Write, errs: []error{&dedup.Error{Answer: dedup.ErrAttemptsExhausted}, &dedup.Error{Answer: dedup.ErrRestartTx}, unreached}},
+		"NothingCommitted":      {class: tool.Write, errs: []error{&dedup.Error{Kind: dedup.ErrAttemptsExhausted}, &dedup.Error{Kind: dedup.ErrRestartTx}, unreached}},
 		"Overloaded":            {class: tool.Write, errs: []error{&runner.StatusError{Code: 503}, unreached, unreached}, unknown: true},
 		"ProxyTimeout":          {class: tool.Write, errs: []error{&runner.StatusError{Code: 524}, unreached, unreached}, unknown: true},
-		"CommittedOrNot":        {class: tool.Write, errs: []error{&dedup.Error{Answer: dedup.ErrOutcomeUnknown}, unreached, unreached}, unknown: true},
+		"CommittedOrNot":        {class: tool.Write, errs: []error{&dedup.Error{Kind: dedup.ErrOutcomeUnknown}, unreached, unreached}, unknown: true},
 		"InFlight":              {class: tool.Write, errs: []error{&runner.StatusError{Code: 409, RetryAfter: 1}, unreached, unreached}, unknown: true},
 		"TwinInFlight":          {class: tool.Write, errs: []error{dedup.ErrInFlight, unreached, unreached}, unknown: true},
 		"CutOnce":               {class: tool.Write, errs: []error{unreached, io.EOF, unreached}, unknown: true},
@@ -56,8 +56,8 @@ func TestOutcomeUnknown(t *testing.T) {
 		"AnswerAfterUnreached":  {class: tool.Write, errs: []error{unreached, denied}, asIs: true},
 		"AnswerAfterCut":        {class: tool.Write, errs: []error{io.EOF, denied}, unknown: true},
 		"RefusalSettles":        {class: tool.Write, errs: []error{io.EOF, &dedup.RefusedError{}}, asIs: true},
-		"ExpirySettles":         {class: tool.Write, errs: []error{io.EOF, &dedup.Error{Answer: dedup.ErrExpired}}, asIs: true},
-		"ReuseDoesNotSettle":    {class: tool.Write, errs: []error{io.EOF, &dedup.Error{Answer: dedup.ErrKeyReused}}, unknown: true},
+		"ExpirySettles":         {class: tool.Write, errs: []error{io.EOF, &dedup.Error{Kind: dedup.ErrExpired}}, asIs: true},
+		"ReuseDoesNotSettle":    {class: tool.Write, errs: []error{io.EOF, &dedup.Error{Kind: dedup.ErrKeyReused}}, unknown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +90,7 @@ func TestGaveUpIsRetryable(t *testing.T) {
 		"Write":                {runner.Call{Class: tool.Write}, []error{io.EOF, io.EOF, io.EOF}, true},
 		"WriteTriedOnce":       {runner.Call{Class: tool.Write, Tries: 1}, []error{io.EOF}, true},
 		"WriteLeftOpen":        {runner.Call{Class: tool.Write}, []error{io.EOF, denied}, true},
-		"WriteReused":          {runner.Call{Class: tool.Write}, []error{io.EOF, &dedup.Error{Answer: dedup.ErrKeyReused}}, false},
+		"WriteReused":          {runner.Call{Class: tool.Write}, []error{io.EOF, &dedup.Error{Kind: dedup.ErrKeyReused}}, false},
 		"Read":                 {runner.Call{Class: tool.ReadOnly}, []error{io.EOF, io.EOF, io.EOF}, true},
 		"Unclassified":         {runner.Call{Key: "k"}, []error{io.EOF}, false},
 		"External":             {runner.Call{Class: tool.External}, []error{io.EOF, io.EOF, io.EOF}, true},

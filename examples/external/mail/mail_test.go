@@ -124,7 +124,7 @@ func TestNotConnected(t *testing.T) {
 	status, err := s.tools.Status(t.Context(), "acme", "send_mail", "k")
 	require.NoError(t, err)
 	op := status.Operation
-	require.Equal(t, external.Pending, op.State, "nothing that was sent has an effect")
+	require.Equal(t, external.StatePending, op.State, "nothing that was sent has an effect")
 }
 
 // TestRefused records the server's refusal.

@@ -87,7 +87,7 @@ func TestLostAnswer(t *testing.T) {
 	require.Equal(t, 1, replays)
 	shop.requireOrder("refunded")
 	op := shop.lookup()
-	require.Equal(t, external.Done, op.State)
+	require.Equal(t, external.StateDone, op.State)
 	require.Equal(t, "re_1", op.Ref)
 }
 
@@ -184,7 +184,7 @@ func TestServerError(t *testing.T) {
 	in := Refund{Order: 117, Payment: "pi_1", Cents: 9900}
 	_, err := shop.refund.Do(t.Context(), call, in)
 	require.ErrorIs(t, err, dedup.ErrInFlight)
-	require.Equal(t, external.Running, shop.lookup().State)
+	require.Equal(t, external.StateRunning, shop.lookup().State)
 
 	stripe.pass(24 * time.Hour)
 	_, err = shop.pool.Exec(t.Context(), `UPDATE tool_effect SET sent_at = sent_at - interval '24 hours', due_at = now()`)

@@ -72,7 +72,7 @@ func (p *paying) resolve(ctx context.Context, s *session, w *written) (external.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	op, err := p.operation(ctx, w)
-	if err != nil || op.State != external.Parked || op.Verdict != "" {
+	if err != nil || op.State != external.StateParked || op.Verdict != "" {
 		return op, err
 	}
 	ids := p.provider.Book(w.ref)
@@ -120,7 +120,7 @@ func (p *paying) check(ctx context.Context, s *session, w *written) error {
 	if len(ids) > 0 {
 		recorded = ids[0]
 	}
-	if op.State != external.Done || op.Ref != recorded || op.Twice != "" {
+	if op.State != external.StateDone || op.Ref != recorded || op.Twice != "" {
 		e.Wrong++
 	}
 	noted, err := payment.Noted(ctx, s.db.nodes[0], w.ref, w.call.IsError)

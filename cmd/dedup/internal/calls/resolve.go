@@ -116,7 +116,7 @@ func (r *resolution) run(cmd *cobra.Command, db *inspect.Database, _ []string) e
 	switch {
 	case err != nil:
 		return cli.Explained(db, err)
-	case op.State == external.None:
+	case op.State == external.StateNone:
 		return r.mend(cmd, db)
 	}
 	shown := inspect.OperationOf(&op)
@@ -182,9 +182,9 @@ func (r *resolution) store(ctx context.Context, db *inspect.Database, op externa
 		return fmt.Errorf("%s has a verdict: %s; nothing is stored. --overrule with --fence %d replaces it", name, op.Decision(), op.Fence)
 	}
 	switch {
-	case r.cleared && (op.State != external.Done || op.Twice == ""):
+	case r.cleared && (op.State != external.StateDone || op.Twice == ""):
 		return fmt.Errorf("%s did not happen twice, or has no answer yet", name)
-	case op.State == external.Done && !r.cleared:
+	case op.State == external.StateDone && !r.cleared:
 		return fmt.Errorf("%s already has an answer, which cannot change", name)
 	case op.Verdict != "" && !r.overrules:
 		return decided(op)
@@ -198,7 +198,7 @@ func (r *resolution) store(ctx context.Context, db *inspect.Database, op externa
 	switch {
 	case isDecided:
 		return decided(first.Operation)
-	case errors.Is(err, dedup.ErrInFlight) && op.State == external.Running:
+	case errors.Is(err, dedup.ErrInFlight) && op.State == external.StateRunning:
 		return fmt.Errorf("%s is running: an attempt may be in progress; wait until it ends and look again", name)
 	case errors.Is(err, dedup.ErrInFlight):
 		return fmt.Errorf("%s changed just now, and nothing was stored; look at it again with `dedup parked`", name)

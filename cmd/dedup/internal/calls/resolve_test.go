@@ -59,7 +59,7 @@ func TestResolve(t *testing.T) {
 		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT concat_ws(' ', actor, action, outcome) FROM tool_dedup_audit WHERE key = $1`, verdict).Scan(&audited))
 		require.Equal(t, c.actor+" "+verdict+" parked", audited)
 
-		require.Equal(t, external.Done, b.advance(t, verdict).State)
+		require.Equal(t, external.StateDone, b.advance(t, verdict).State)
 		result, err := b.call(t, verdict)
 		if c.result == "" {
 			var refused *dedup.RefusedError
@@ -90,7 +90,7 @@ func TestOpen(t *testing.T) {
 	require.Len(t, b.parked(t, "--open", "--older-than", "20m30s"), 5)
 	require.Empty(t, b.parked(t))
 	require.Equal(t, exit.OK, b.resolve(t, all[0], "--refuse").code)
-	require.Equal(t, external.Done, b.advance(t, "k25").State)
+	require.Equal(t, external.StateDone, b.advance(t, "k25").State)
 }
 
 // A verdict applies only to the row that the operator looked at. If nothing is stored, the command
@@ -150,7 +150,7 @@ func TestResolveRefused(t *testing.T) {
 	}
 	fails(op, "acme pay order-7 changed", "--never", "--overrule") // as it was before the verdict
 	require.Equal(t, exit.OK, b.resolve(t, stored, "--refuse", "--overrule", "--actor", "bob").code)
-	require.Equal(t, external.Done, b.advance(t, "order-7").State)
+	require.Equal(t, external.StateDone, b.advance(t, "order-7").State)
 	_, err = b.call(t, "order-7")
 	require.ErrorIs(t, err, dedup.ErrRefused)
 	fails(op, "acme pay order-7 already has an answer", "--never")

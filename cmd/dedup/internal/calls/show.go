@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,7 +97,7 @@ func keyOf(ctx context.Context, db *inspect.Database, scope, tool, hash string) 
 }
 
 func writeCall(out io.Writer, c *inspect.Call) error {
-	text := []string{inspect.Name(c.Scope, c.Tool, c.Key), "state", c.State}
+	text := []string{inspect.Name(c.Scope, c.Tool, c.Key), "state", strings.ReplaceAll(c.State, "_", " ")}
 	if c.State == string(dedup.StateNotFound) && c.Operation == nil {
 		text = append(text, "which means", "no call with exactly these names is recorded: it did not run, or its effect was rolled back, or its record was deleted")
 	}

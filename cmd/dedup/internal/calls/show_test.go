@@ -89,7 +89,7 @@ func TestShowInFlight(t *testing.T) {
 	b := setup(t, nil)
 	release := b.hold(t, "k")
 	k := b.show(t, "k")
-	require.Equal(t, "in flight", k.State)
+	require.Equal(t, "in_flight", k.State)
 	require.Len(t, k.Sessions, 1)
 	require.Positive(t, k.Sessions[0].PID)
 	require.False(t, k.Sessions[0].Waits)
@@ -101,7 +101,7 @@ func TestShowInFlight(t *testing.T) {
 
 	first := setupOn(t, "other")
 	release = first.hold(t, "k")
-	require.Equal(t, "in flight", first.show(t, "k").State)
+	require.Equal(t, "in_flight", first.show(t, "k").State)
 	release()
 	require.Equal(t, "done", first.show(t, "k").State)
 }

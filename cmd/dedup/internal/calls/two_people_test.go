@@ -265,7 +265,7 @@ func (d *desk) ended(key string, stored int) {
 	status, err := d.command.Status(d.t.Context(), "acme", "pay", key)
 	require.NoError(d.t, err)
 	op := status.Operation
-	require.Contains(d.t, []external.State{external.Parked, external.Done}, op.State, key)
+	require.Contains(d.t, []external.State{external.StateParked, external.StateDone}, op.State, key)
 	require.Empty(d.t, op.Verdict, key)
 	require.Empty(d.t, op.Twice, key)
 	var lines int

@@ -125,7 +125,7 @@ func (b *books) call(v *verdict, number int64, m made, committed map[int64]run) 
 	}
 	v.outcomes[m.way.Name+": "+string(outcome)]++
 	var answer *dedup.Error
-	if errors.As(m.err, &answer) && answer.Answer == dedup.ErrKeyReused && answer.KeyHash == dedup.KeyHash(m.key) {
+	if errors.As(m.err, &answer) && answer.Kind == dedup.ErrKeyReused && answer.KeyHash == dedup.KeyHash(m.key) {
 		b.of(m.key).add(op{kind: refuses, variant: m.variant}, m.began.UnixNano(), m.ended.UnixNano())
 	}
 	if outcome == unexpected {

@@ -43,7 +43,7 @@ func other(m made) made {
 }
 
 func reused(began, ended int) made {
-	return made{draw: &draw{variant: 1}, key: "k", began: ms(began), ended: ms(ended), err: &dedup.Error{Answer: dedup.ErrKeyReused, KeyHash: dedup.KeyHash("k")}}
+	return made{draw: &draw{variant: 1}, key: "k", began: ms(began), ended: ms(ended), err: &dedup.Error{Kind: dedup.ErrKeyReused, KeyHash: dedup.KeyHash("k")}}
 }
 
 func TestJudge(t *testing.T) {
