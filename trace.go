@@ -94,7 +94,7 @@ func (m multiTracer) TraceEvent(ctx context.Context, event Event) {
 // quote values: [NewSlogTracer] logs the SQLSTATE of a server's error instead.
 type CallData struct {
 	// Func is the called function: "Do", "DoTx", "DoStatement", "DoBatch", "Reset", "Resolve" or
-	// "Erase". It is "external" in events of package external.
+	// "Erase". Another package that sends events gives its own name.
 	Func string
 	// Scope and Tool are the names that the caller gave, even if they are invalid.
 	Scope, Tool string

@@ -81,11 +81,14 @@ func (t *Table) LookForTwin(ctx context.Context, on *wire.Conn, e *Entry, s *See
 	return err
 }
 
-// FindTwin is LookForTwin that also detects a twin in flight if calls claim: it claims too, and
-// leaves the transaction to be rolled back.
+// FindTwin is LookForTwin that also detects a twin in flight if calls claim: without a record it
+// claims too, and leaves the transaction to be rolled back.
 func (t *Table) FindTwin(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) error {
 	if !t.Profile.Claims {
 		return t.LookForTwin(ctx, on, e, s)
+	}
+	if err := t.LookUp(ctx, on, e, s); err != nil || s.Found {
+		return err
 	}
 	if err := on.Prepare(ctx, t.usual...); err != nil {
 		return err
