@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -164,6 +165,21 @@ func TestLongEveryRuleIsNeeded(t *testing.T) {
 			t.Parallel()
 			check(t, c)
 		})
+	}
+}
+
+// TestPageCounts compares the counts of docs/proof.md with the tables above.
+func TestPageCounts(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/proof.md")
+	require.NoError(t, err)
+	text := strings.Join(strings.Fields(string(page)), " ")
+	for _, count := range []string{
+		strconv.Itoa(len(sound)) + " configurations have no unreported double effect",
+		strconv.Itoa(len(planted)) + " more lack a rule",
+		strconv.Itoa(len(ending)) + " more show that each operation ends",
+	} {
+		require.Contains(t, text, count)
 	}
 }
 
