@@ -185,7 +185,7 @@ func (x *Tools) tryClaim(ctx context.Context, c *checkedCall, limit time.Duratio
 	if err != nil {
 		return seen, err
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	defer wire.Rollback(ctx, conn.Conn()) // after COMMIT it does nothing
 	if _, err = seen.read(tx.SendBatch(ctx, b), before); err != nil || !seen.inserted {
 		return seen, err
 	}

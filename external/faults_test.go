@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
@@ -32,6 +33,39 @@ func TestCloseBehindAClaim(t *testing.T) {
 	result, err := add(process(t, f.pool), tool).Do(f.ctx, call("k"), in{1})
 	require.NoError(t, err)
 	require.Equal(t, "ch_1", result.Value.ID)
+}
+
+// TestRollbackIsUnanswered loses the reply to the ROLLBACK of a claim that inserts nothing. On
+// Citus this is a trip of its own. The call returns after its context ends, and keeps no connection.
+func TestRollbackIsUnanswered(t *testing.T) {
+	t.Parallel()
+	f, proxy := proxied(t, func(c *pgxpool.Config) { c.MaxConns = 1 })
+	playCitus(f)
+	h := add(f, external.Tool[in, out]{Perform: answering("ch_1")})
+	_, err := h.Do(f.ctx, call("k"), in{1})
+	require.NoError(t, err)
+	limit, cancel := context.WithTimeout(f.ctx, time.Minute)
+	defer cancel()
+	rollback := proxy.Arm(faultproxy.Fault{Kind: faultproxy.Blackhole, Where: faultproxy.AtSQL("rollback")})
+	ctx, leave := context.WithCancel(limit)
+	var result dedup.Result[out]
+	returned := make(chan struct{})
+	go func() {
+		defer close(returned)
+		result, err = h.Do(ctx, call("k"), in{1})
+	}()
+	require.NoError(t, rollback.Wait(limit))
+	leave()
+	select {
+	case <-returned:
+	case <-limit.Done():
+		proxy.CutAll()
+		<-returned
+		require.FailNow(t, "the call waits for the reply")
+	}
+	require.NoError(t, err) // the claim had read the answer
+	require.True(t, result.Replayed)
+	require.NoError(t, f.pool.Ping(limit))
 }
 
 // TestTableRefuses has a table of operations that fails or ignores changes. A call ends with an
