@@ -19,6 +19,9 @@ import (
 // [Options.Enqueue] inserted makes the attempt. The application's own writes that must precede the
 // attempt belong into the same transaction.
 //
+// tx must be of the database of the Deduper's pool, under the same host, port and name: only there
+// is the operation found again. Any other tx is a [dedup.ErrInvalid], and nothing is written.
+//
 // Accept uses a savepoint: after an error, nothing of it is left in tx. It returns
 // [dedup.ErrInFlight] if another transaction has claimed the operation and not committed; tx stays
 // usable. If the table is locked, for example by CREATE INDEX, it waits as long as ctx and the
@@ -42,6 +45,9 @@ func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call
 	conn := guard.ConnOf(tx)
 	if conn == nil || conn.PgConn().TxStatus() != 'T' {
 		return Operation{}, &dedup.InvalidError{What: "call", Field: "tx", Reason: "is not open, or one of its statements has failed"}
+	}
+	if err := h.x.checkDatabase(conn); err != nil {
+		return Operation{}, err
 	}
 	seen, err := h.x.accept(ctx, conn, c)
 	if err == nil && seen.ended() {
@@ -72,6 +78,23 @@ func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call
 		return r.operation(), h.x.enqueue(ctx, tx, conn, r.operation())
 	}
 	return r.operation(), nil
+}
+
+// checkDatabase refuses a transaction of another database than the pool's. The operation would wait
+// there for ever: Advance, Recover and Status read the pool's database only.
+func (x *Tools) checkDatabase(conn *pgx.Conn) error {
+	if wire.On(conn).Database() == x.database {
+		return nil
+	}
+	// A BeforeConnect may choose a host for each connection. Then only the database's name counts.
+	config := x.pool.Config()
+	if config.BeforeConnect != nil && conn.Config().Database == config.ConnConfig.Database {
+		return nil
+	}
+	return &dedup.InvalidError{
+		What: "call", Field: "tx",
+		Reason: "is not of the database of the Deduper's pool, by host, port and name, and nothing would carry the operation out; begin it in that pool, or in one with the same address",
+	}
 }
 
 // accept reads and inserts. It waits only briefly for a twin's lock. For any other lock, such as

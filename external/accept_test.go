@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
@@ -52,6 +53,53 @@ func TestAcceptAtAnOldSnapshot(t *testing.T) {
 	accept(f, h, "k", 1)
 	_, err = h.Accept(f.ctx, old, call("k"), in{1})
 	require.ErrorIs(t, err, dedup.ErrRestartTx)
+}
+
+// TestAcceptElsewhere accepts in a transaction of another database than the pool's. Nothing is
+// written there, because no process would carry the operation out. A BeforeConnect may move the
+// connections of a pool to another address.
+func TestAcceptElsewhere(t *testing.T) {
+	t.Parallel()
+	db, other := pgtest.New(t), newFixture(t)
+	server, err := pgx.ParseConfig(db.URL)
+	require.NoError(t, err)
+	moves := func(c *pgxpool.Config) {
+		c.ConnConfig.Host = "moved.invalid"
+		c.BeforeConnect = func(_ context.Context, to *pgx.ConnConfig) error {
+			to.Host = server.Host
+			return nil
+		}
+	}
+	stays := func(*pgxpool.Config) {}
+	for name, c := range map[string]struct {
+		pool      func(*pgxpool.Config) // of the Deduper
+		elsewhere bool                  // the transaction is of another database
+	}{
+		"Same":       {pool: stays},
+		"Other":      {pool: stays, elsewhere: true},
+		"Moved":      {pool: moves},
+		"MovedOther": {pool: moves, elsewhere: true},
+	} {
+		f := process(t, connect(t, db.URL, c.pool))
+		h, from := add(f, external.Tool[in, out]{Perform: answering("ch_1")}), f
+		if c.elsewhere {
+			from = other
+		}
+		require.NoError(t, pgx.BeginFunc(f.ctx, from.pool, func(tx pgx.Tx) error {
+			_, err := h.Accept(f.ctx, tx, call(name), in{1})
+			if !c.elsewhere {
+				return err
+			}
+			var invalid *dedup.InvalidError
+			require.ErrorAs(t, err, &invalid, name)
+			require.Equal(t, "call tx", invalid.What+" "+invalid.Field)
+			require.Contains(t, invalid.Reason, "not of the database of the Deduper's pool")
+			return nil
+		}), name)
+		var written int
+		require.NoError(t, from.pool.QueryRow(f.ctx, `SELECT count(*) FROM tool_effect WHERE key = $1`, name).Scan(&written))
+		require.Equal(t, c.elsewhere, written == 0, name)
+	}
 }
 
 // TestInsideAnEffect accepts inside an effect of package dedup: the operation commits with the

@@ -15,19 +15,21 @@ import (
 	"github.com/tooldedup/dedup/internal/examiner"
 	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // Tools runs tools whose effects are outside the database, and finds out the outcome of attempts
 // that were interrupted. It is safe for concurrent use. Make one beside each [dedup.Deduper], [Add]
 // the tools, run [Tools.Recover] in every process, and call [Tools.Close] when the process ends.
 type Tools struct {
-	d       *dedup.Deduper
-	pool    *pgxpool.Pool
-	opts    Options
-	sql     *statements
-	profile atomic.Pointer[table.Profile] // nil until engine has asked the server
-	trace   dedup.Tracer                  // nil if there is none
-	now     func() time.Time              // the clock of leases
+	d        *dedup.Deduper
+	pool     *pgxpool.Pool
+	database string // names the pool's database
+	opts     Options
+	sql      *statements
+	profile  atomic.Pointer[table.Profile] // nil until engine has asked the server
+	trace    dedup.Tracer                  // nil if there is none
+	now      func() time.Time              // the clock of leases
 
 	acts *acts
 
@@ -87,9 +89,9 @@ func New(d *dedup.Deduper, opts *Options) (*Tools, error) {
 	if err != nil {
 		return nil, err
 	}
-	of := d.Options()
+	of, pool := d.Options(), d.Pool()
 	x := &Tools{
-		d: d, pool: d.Pool(), opts: resolved, sql: newStatements(of.Schema), now: time.Now,
+		d: d, pool: pool, database: wire.DatabaseOf(pool.Config().ConnConfig), opts: resolved, sql: newStatements(of.Schema), now: time.Now,
 		tools: map[string]*definition{}, acts: newActs(),
 	}
 	x.trace = of.Tracer
