@@ -152,6 +152,14 @@ lint: ## Check formatting, vet, the house rules and the modules' files
 vulns: ## Look for known vulnerabilities in what each module calls
 	@failed=; for m in $(MODULES); do $(GO) -C $$m run $(GOVULNCHECK) ./... || failed="$$failed $$m"; done; test -z "$$failed" || { echo "govulncheck failed in$$failed"; exit 1; }
 
+# scripts/release has the list of platforms.
+PLATFORMS = $(shell sed -n 's/^for platform in \(.*\); do$$/\1/p' scripts/release)
+.PHONY: platforms
+platforms: ## Build the programs of a release for every platform
+	$(if $(PLATFORMS),,$(error scripts/release lists no platforms))
+	set -e; for platform in $(PLATFORMS); do for program in cmd/dedup dedupvet; do \
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) -C $$program build -o /dev/null .; done; done
+
 .PHONY: tidy
 tidy: ## Tidy the go.mod and go.sum of every module
 	@GO="$(GO)" scripts/tidy $(MODULES) $(AGENTS)
