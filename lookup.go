@@ -44,8 +44,8 @@ type Status struct {
 }
 
 // Lookup returns the state of a call without making the call. It takes one round trip. On servers
-// other than plain PostgreSQL it inserts a claim and rolls it back, because only a claim detects a
-// twin in flight there.
+// other than plain PostgreSQL it takes more if there is no record: it inserts a claim and rolls it
+// back, because only a claim detects a twin in flight there.
 //
 // StateNotFound is certain: the call is not committed, and no call that is under way can still
 // commit it. A call holds its lock or claim until its commit ended. In one transaction on plain

@@ -23,8 +23,8 @@ A call in flight has no row. It is found by its advisory lock: the process of th
 holds it, the start of its transaction, and the sessions that wait for it. Only members of
 pg_read_all_stats see the transactions of other roles.
 
-On engines with claims, such as Citus, the call is looked up with a claim that is rolled back. On
-PostgreSQL nothing is written.
+On engines with claims, such as Citus, a call without a record is looked up with a claim that is
+rolled back. On PostgreSQL nothing is written.
 
 With --key-hash the call is found by the hash from a log line, a span or an error instead of its
 KEY: by its record or by its operation outside the database, among the 200,000 greatest keys of
