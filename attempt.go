@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -191,7 +192,7 @@ func (a *attempt) runEffect(ctx context.Context) (text string, err error) {
 	returned := false
 	defer func() {
 		if !returned {
-			c.endedTx = inner.EndedTx(ctx, a.started)
+			c.endedTx = a.callersTxEnded() || inner.EndedTx(ctx, a.started)
 		}
 	}()
 	text, err = c.effect(inner, inner.Tx())
@@ -199,7 +200,16 @@ func (a *attempt) runEffect(ctx context.Context) (text string, err error) {
 	if err == nil && ctx.Err() != nil { // the guard must examine the transaction, because no record's statement will
 		err = beforeCommit(ctx)
 	}
+	if a.callersTxEnded() {
+		return text, guard.ErrTxEnded
+	}
 	return text, inner.Check(ctx, a.started, err)
+}
+
+// callersTxEnded reports whether the effect ended the caller's transaction by the transaction's own
+// method. Its connection may then be another call's.
+func (a *attempt) callersTxEnded() bool {
+	return !a.inOwnTx && errors.Is(probe(a.tx), pgx.ErrTxClosed)
 }
 
 // owner identifies the call and its database for calls inside its effect.
@@ -253,10 +263,13 @@ func (c *call) recordBroken(ctx context.Context, cause error, tx transaction) er
 		}
 		tx.letGo(ctx)
 	}
-	failed := block.makeAttempts(ctx)
+	failed := errOtherDatabase
+	if on := c.current.on; on == nil || on.Database() == c.d.database {
+		failed = block.makeAttempts(ctx)
+	}
 	switch {
-	case failed != nil:
-		err.Err = fmt.Errorf("%w (and it could not be recorded: %w)", err.Err, failed)
+	case failed != nil: // not wrapped: if it is transient, the call still is not
+		err.Err = fmt.Errorf("%w (and it could not be recorded: %s)", err.Err, failed.Error())
 	case !block.executed && !block.rec.IsBroken():
 		err.Err = fmt.Errorf("%w (and a twin has run and recorded the call since)", err.Err)
 	default:
@@ -264,6 +277,9 @@ func (c *call) recordBroken(ctx context.Context, cause error, tx transaction) er
 	}
 	return err
 }
+
+// errOtherDatabase keeps the broken record of a DoTx in another database out of the pool's.
+var errOtherDatabase = errors.New("the transaction's database is not that of the pool")
 
 // auditBroken writes a line of the audit, which lists broken records for operators. An index on the
 // records would list them too, but would slow every claim and record down. The record is valid

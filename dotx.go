@@ -147,8 +147,13 @@ func (sp savepoint) end(ctx context.Context, p *wire.Pipeline) ending {
 
 func (sp savepoint) dropUnusable(_ context.Context, err error) { sp.on.InvalidateAfter(err) }
 
-func (sp savepoint) idleConn(context.Context) *wire.Conn {
-	if pg := sp.on.PgConn(); pg.IsClosed() || pg.IsBusy() || pg.TxStatus() != 'I' {
+// idleConn rolls back. The effect has ended the caller's transaction, and may have begun another.
+func (sp savepoint) idleConn(ctx context.Context) *wire.Conn {
+	if sp.callersTxEnded() {
+		return nil // its connection is another call's, or the pool's
+	}
+	wire.Rollback(ctx, sp.on.Conn())
+	if sp.on.Conn().IsClosed() {
 		return nil
 	}
 	return sp.on

@@ -63,7 +63,7 @@ func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, 
 		return Status{}, annotate(id, err)
 	}
 	var seen table.Seen
-	if err := d.look(ctx, d.entryOf(id), &seen, (*table.Table).FindTwin); err != nil {
+	if err := d.findTwin(ctx, d.entryOf(id), &seen); err != nil {
 		return Status{}, annotate(id, fmt.Errorf("dedup: looking up: %w", d.withHint(err)))
 	}
 	switch {
@@ -74,6 +74,18 @@ func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, 
 	default:
 		return Status{State: StateNotFound, Now: seen.Started}, nil
 	}
+}
+
+// findTwin looks for a record or a twin. If a row conflicts with a claim and is gone by the look-up
+// behind it, a new twin may have begun since, so findTwin looks again.
+func (d *Deduper) findTwin(ctx context.Context, e *table.Entry, seen *table.Seen) error {
+	for range maxConflicts + 1 {
+		*seen = table.Seen{}
+		if err := d.look(ctx, e, seen, (*table.Table).FindTwin); err != nil || !seen.Hidden {
+			return err
+		}
+	}
+	return &Error{Kind: ErrSchema, Err: errHidden}
 }
 
 // entryOf returns the entry for an identity that is only looked up.

@@ -137,7 +137,7 @@ type change func(conn *pgx.Conn, e *table.Entry, r *table.Record, by table.Opera
 func (d *Deduper) changeRecord(ctx context.Context, id table.Identity, opts ChangeOptions, apply change) (changed, audited bool, err error) {
 	var seen table.Seen
 	e := d.entryOf(id)
-	err = d.look(ctx, e, &seen, (*table.Table).FindTwin)
+	err = d.findTwin(ctx, e, &seen)
 	at := seen.Record.CreatedAt
 	switch {
 	case err != nil:

@@ -115,7 +115,7 @@ func pgxTx(ctx context.Context, tx Tx) (pgx.Tx, *session, error) {
 	if begun, ok := tx.(interface{ BegunWith() context.Context }); ok && begun.BegunWith().Done() != nil {
 		return nil, nil, invalidTx("was begun with a context that can end, and database/sql would roll it back during the call; begin it with context.WithoutCancel(ctx)")
 	}
-	return callersTx{conn: g.conn}, nil, nil
+	return callersTx{g.conn, tx}, nil, nil
 }
 
 func invalidTx(reason string) *dedup.InvalidError {
@@ -149,7 +149,10 @@ func (g *probe) RewriteQuery(_ context.Context, conn *pgx.Conn, _ string, _ []an
 }
 
 // callersTx is the caller's transaction as a pgx.Tx. Only the caller can end it.
-type callersTx struct{ conn *pgx.Conn }
+type callersTx struct {
+	conn *pgx.Conn
+	tx   Tx
+}
 
 var errCallers error = &dedup.InvalidError{What: "call", Field: "tx", Reason: "belongs to database/sql; end it there"}
 
@@ -170,7 +173,13 @@ func (t callersTx) QueryRow(ctx context.Context, query string, args ...any) pgx.
 	return t.conn.QueryRow(ctx, query, args...)
 }
 
+// SendBatch of an empty batch sends nothing. DoTx asks with it whether the transaction has ended.
 func (t callersTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	if b.Len() == 0 {
+		if _, err := t.tx.ExecContext(ctx, "", &probe{}); errors.Is(err, sql.ErrTxDone) {
+			return pgx.FailedBatchResults(b, pgx.ErrTxClosed)
+		}
+	}
 	return t.conn.SendBatch(ctx, b)
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
@@ -105,6 +106,22 @@ func TestDoTx(t *testing.T) {
 			require.Equal(t, dedup.StateBroken, b.state(t, "k"))
 		})
 	}
+
+	t.Run("LeavesAnothersTransaction", func(t *testing.T) { // which has begun on the connection
+		t.Parallel()
+		b := setup(t)
+		tx := b.begin(t)
+		var stranger pgx.Tx
+		_, err := b.add(tx, "k", func(ctx context.Context) (err error) {
+			require.NoError(t, tx.Commit())
+			stranger, err = b.pool.Begin(ctx)
+			return err
+		})
+		require.ErrorIs(t, err, dedup.ErrBroken)
+		require.Equal(t, byte('T'), stranger.Conn().PgConn().TxStatus())
+		require.NoError(t, stranger.Rollback(b.ctx))
+		require.Equal(t, dedup.StateBroken, b.state(t, "k"))
+	})
 
 	for name, misuse := range map[string]func(ctx context.Context, tx *sql.Tx){
 		"SwallowsAFailure": func(ctx context.Context, tx *sql.Tx) {

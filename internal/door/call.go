@@ -107,7 +107,7 @@ func Once(ctx context.Context, d *dedup.Deduper, tool string, opts pgx.TxOptions
 		running := guard.Enter(ctx, guard.Owner{}, tx)
 		defer running.Leave()
 		text, err = effect(running, tx)
-		if pg := tx.Conn().PgConn(); !pg.IsClosed() && pg.TxStatus() == 'I' {
+		if tx.Conn().PgConn().TxStatus() == 'I' {
 			err = &dedup.InvalidError{What: "effect", Reason: "of " + tool + " ended its own transaction, and what it sent after that has taken effect; return nil to commit, an error to roll back", Err: err}
 		}
 		return err

@@ -331,14 +331,14 @@ func (e *guardedTx) check(ctx context.Context, started time.Time, err error) err
 	switch {
 	case !e.begun():
 		return e.refusedControl(ctx, err)
+	case pg.TxStatus() == 'I': // the last known state, even if the connection was lost or is busy since
+		return ErrTxEnded
 	case pg.IsClosed():
 		return cmp.Or(err, e.lost())
 	case pg.IsBusy():
 		return cmp.Or(err, Misused(ctx, ErrTxBusy, nil))
-	case pg.TxStatus() == 'I':
-		return ErrTxEnded
-	case err != nil && e.connAsked.Load() && e.inOtherTx(ctx, started):
-		return ErrTxEnded
+	case e.connAsked.Load() && (err != nil || e.refused.Load() || wire.CheckSession(pg) != nil) && e.inOtherTx(ctx, started):
+		return ErrTxEnded // if nothing is wrong, the record's statement finds this out
 	case e.refused.Load():
 		return e.refusedControl(ctx, err)
 	case pg.TxStatus() == 'E':
