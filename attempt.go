@@ -231,7 +231,7 @@ func (a *attempt) readRecord(p *wire.Pipeline) stage {
 
 // recordLimit bounds how long the record's statement waits for a twin that does not hold the
 // identity's lock. It is the rest of MaxWait, at least RowTimeout and at most half of
-// CommitTimeout. Without a MaxWait it is 0, which sets no limit.
+// CommitTimeout. Without a MaxWait it is 0, and CommitTimeout is the only limit.
 func (c *call) recordLimit() time.Duration {
 	if c.maxWait == 0 {
 		return 0
