@@ -47,7 +47,7 @@ type failure struct {
 func (a *attempt) failAt(at stage, err error) ending {
 	f, pg := &a.failure, a.on.PgConn()
 	f.at = at
-	if at != atRecord || wire.SQLState(err) != wire.CodeLockNotAvailable {
+	if at != atRecord || !table.GaveUp(err, f.blocked, a.limit) {
 		f.blocked = 0
 	}
 	f.connLost = pg.IsClosed()
@@ -79,7 +79,7 @@ func (c *call) classify(err error) ending {
 		return ending{kind: again}
 	case f.readOnly:
 		return fail(readOnlyTx(err))
-	case mayRetryEffect(err, f.connLost):
+	case mayRetryEffect(err, f.connLost), f.blocked > 0:
 		return retry(err)
 	case wire.IsTxTimeout(err):
 		return fail(tooSlow(err))

@@ -53,6 +53,8 @@ func TestClassify(t *testing.T) {
 		"ReadOnly":                {failure{at: atEffect, readOnly: true}, sqlError("25006"), true, fails, ErrInvalid},
 		"Idle":                    {early, sqlError("25P03"), true, fails, ErrInvalid},
 		"IdleAtRecord":            {late, sqlError("25P03"), true, fails, ErrInvalid},
+		"GaveUpAtRecord":          {failure{at: atRecord, blocked: 1}, sqlError("57014"), true, retries, nil},
+		"CancelledAtRecord":       {late, sqlError("57014"), true, fails, nil},
 		"OtherAtRecord":           {late, sqlError("42501"), true, fails, nil},
 		"AtCommit":                {failure{at: atCommit}, sqlError("23503"), false, fails, nil},
 		"Control":                 {early, guard.ErrTxControl, true, fails, ErrInvalid},

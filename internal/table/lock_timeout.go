@@ -89,6 +89,19 @@ func (t *Table) startLimit(p *wire.Pipeline, limit time.Duration) {
 	p.Ignore(l.set, &text)
 }
 
+// GaveUp reports whether a statement that took so long ended because of its limit. If the lock is
+// granted just as the timeout fires, and the statement then waits for another lock, PostgreSQL
+// reports a cancelled statement.
+func GaveUp(err error, took, limit time.Duration) bool {
+	switch wire.SQLState(err) {
+	case wire.CodeLockNotAvailable:
+		return true
+	case wire.CodeQueryCanceled:
+		return limit > 0 && took >= limit
+	}
+	return false
+}
+
 // endLimit restores the session's own limit.
 func (t *Table) endLimit(p *wire.Pipeline, limit time.Duration) {
 	if limit == 0 {

@@ -2,6 +2,7 @@ package table
 
 import (
 	"context"
+	"time"
 
 	"github.com/tooldedup/dedup/internal/wire"
 )
@@ -134,5 +135,6 @@ func (t *Table) tryClaim(ctx context.Context, on *wire.Conn, begin *wire.Pipelin
 	if p.Failed() {
 		return p.Close()
 	}
-	return s.busyIfLocked(t.readClaim(ctx, on, p, e, s))
+	err = t.readClaim(ctx, on, p, e, s)
+	return s.busyIfLocked(err, time.Since(p.SentAt), RowTimeout)
 }

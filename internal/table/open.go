@@ -24,7 +24,8 @@ func (t *Table) Open(ctx context.Context, on *wire.Conn, e *Entry, s *Seen, r *R
 	}
 	err := t.openLock(ctx, p, t.lock, e, s, r)
 	if err == nil && s.Forgotten && !s.Busy && r == nil {
-		if err = t.forgetRecord(ctx, on, e, RowTimeout); wire.SQLState(err) == wire.CodeLockNotAvailable {
+		sent := time.Now()
+		if err = t.forgetRecord(ctx, on, e, RowTimeout); GaveUp(err, time.Since(sent), RowTimeout) {
 			s.Busy, s.Held, err = true, err, nil
 		}
 	}
@@ -105,7 +106,7 @@ func (t *Table) waitForLock(ctx context.Context, on *wire.Conn, e *Entry, limit 
 	p.Queue(t.lookUp, &e.Scope, &e.Tool, &e.Key)
 	p.Send(ctx)
 	switch err := s.readLast(p); {
-	case wire.SQLState(err) == wire.CodeLockNotAvailable:
+	case GaveUp(err, time.Since(p.SentAt), limit):
 		s.Busy = true // still
 		return nil
 	default:
@@ -131,6 +132,7 @@ func (t *Table) forgetRecord(ctx context.Context, on *wire.Conn, e *Entry, limit
 // The claim is ON CONFLICT DO NOTHING, which looks before it writes, so that a conflict with a twin
 // leaves no dead row. That is safe only here, because no COMMIT travels with it.
 func (t *Table) openClaim(ctx context.Context, on *wire.Conn, p *wire.Pipeline, setUp wire.Query, e *Entry, limit time.Duration, s *Seen) error {
+	sent := time.Now()
 	p.Queue(setUp)
 	t.startLimit(p, limit)
 	t.queueClaim(p, e)
@@ -153,15 +155,15 @@ func (t *Table) openClaim(ctx context.Context, on *wire.Conn, p *wire.Pipeline, 
 			s.Record, s.Forgotten = old, true
 		}
 	}
-	if err = s.busyIfLocked(err); s.Busy {
+	if err = s.busyIfLocked(err, time.Since(sent), limit); s.Busy {
 		s.Forgotten = forgotten
 	}
 	return err
 }
 
 // busyIfLocked sets Busy if a claim gave up waiting.
-func (s *Seen) busyIfLocked(err error) error {
-	if wire.SQLState(err) != wire.CodeLockNotAvailable {
+func (s *Seen) busyIfLocked(err error, took, limit time.Duration) error {
+	if !GaveUp(err, took, limit) {
 		return err
 	}
 	s.Busy = true

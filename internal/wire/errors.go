@@ -28,6 +28,7 @@ const (
 	CodePreparedExists        = "42P05"
 	CodeUndefinedTable        = "42P01"
 	CodeLockNotAvailable      = "55P03"
+	CodeQueryCanceled         = "57014"
 	CodeFeatureNotSupported   = "0A000"
 	codeInternal              = "XX000"
 	codeProtocolViolation     = "08P01"
