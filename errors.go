@@ -209,7 +209,7 @@ func withoutValues(err error) string {
 	case errors.As(err, &unsupported):
 		return unsupported.Error()
 	case errors.As(err, &method):
-		return "json: error calling a method of " + method.Type.String()
+		return "json: error calling a method of " + strings.TrimPrefix(method.Type.String(), "*") // a pointer since Go 1.27
 	case errors.As(err, &column):
 		return fmt.Sprintf("column %d, %q", column.ColumnIndex+1, column.FieldName)
 	case canon.IsOwn(err):

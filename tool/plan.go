@@ -162,11 +162,12 @@ func (p *planner) shape(t reflect.Type, at place) *shape {
 
 // customJSON reports whether a type reads or writes its own JSON, so that its fields do not
 // describe it. text reports whether that JSON is always a string. It is not if the method has a
-// pointer receiver: encoding/json cannot call such a method on every value.
+// pointer receiver: encoding/json cannot call such a method on every value. A json.Number has
+// methods since Go 1.27, but its JSON is that of the releases before.
 func (p *planner) customJSON(t reflect.Type) (custom, text bool) {
 	// When it reads, encoding/json ignores the methods that an unnamed type has from an embedded
 	// one.
-	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface || p.reads && t.Name() == "" {
+	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface || t == reflect.TypeFor[json.Number]() || p.reads && t.Name() == "" {
 		return false, false
 	}
 	pointer := reflect.PointerTo(t)
