@@ -121,6 +121,8 @@ func (c *call) openFailed(ctx context.Context, err error) ending {
 		return ending{kind: again, err: err, pause: true, outage: isOutage(err)}
 	case errors.Is(err, ErrSchema):
 		return fail(err)
+	case wire.IsTxTimeout(err): // between a claim and the look-up behind it
+		return fail(tooSlow(err))
 	case ctx.Err() != nil:
 		return fail(fmt.Errorf("dedup: opening the transaction: %w: %w", contextError(ctx), err))
 	default:

@@ -98,6 +98,7 @@ func TestClassify(t *testing.T) {
 		require.Equal(t, paper, c.cause)
 	}
 	c := newCall(true)
+	require.ErrorIs(t, c.openFailed(t.Context(), sqlError("25P03")).err, ErrInvalid)
 	c.current.failure = late
 	require.ErrorContains(t, c.classify(sqlError("42501")).err, "writing the record")
 }
