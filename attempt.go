@@ -264,7 +264,7 @@ func (c *call) recordBroken(ctx context.Context, cause error, tx transaction) er
 		tx.letGo(ctx)
 	}
 	failed := errOtherDatabase
-	if on := c.current.on; on == nil || on.Database() == c.d.database {
+	if c.current.inOwnTx || c.current.on.Database() == c.d.database {
 		failed = block.makeAttempts(ctx)
 	}
 	switch {

@@ -162,6 +162,7 @@ func newCallFixture(t *testing.T, pool *pgxpool.Pool, key string) *callFixture {
 	call := Call{Scope: "acme", Tool: "create_ticket", Key: key}
 	_, c := startCall(ctx, d, "Do", &call)
 	require.NoError(t, c.check(ctx, d, &call))
+	c.current.inOwnTx = true
 	return &callFixture{ctx: ctx, pool: pool, c: c}
 }
 

@@ -79,7 +79,7 @@ func (c *call) classify(err error) ending {
 		return ending{kind: again}
 	case f.readOnly:
 		return fail(readOnlyTx(err))
-	case mayRetryEffect(err, f.connLost), f.blocked > 0:
+	case mayRetryEffect(err, f.connLost), f.blocked > 0: // the holder of the lock may be gone by then
 		return retry(err)
 	case wire.IsTxTimeout(err):
 		return fail(tooSlow(err))

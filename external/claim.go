@@ -146,8 +146,8 @@ func (x *Tools) bounded(
 	return b, 1 + len(set), nil
 }
 
-// refuseSimple refuses the simple protocol on Citus. It sends all statements of a batch as one text,
-// which Citus would pass on as a whole.
+// refuseSimple refuses the simple protocol on Citus. It sends all statements of a batch as one
+// text, which Citus would pass on as a whole.
 func (x *Tools) refuseSimple(ctx context.Context, on examiner.Querier, config *pgx.ConnConfig) error {
 	if config.DefaultQueryExecMode != pgx.QueryExecModeSimpleProtocol {
 		return nil

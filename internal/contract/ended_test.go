@@ -106,7 +106,8 @@ func TestEndedTransaction(t *testing.T) {
 }
 
 // TestEndedByTheCaller: the effect of a DoTx ends the caller's transaction by its own method, and
-// another transaction begins on the connection. DoTx leaves that alone, and the identity is blocked.
+// another transaction begins on the connection. DoTx leaves that alone, and the identity is
+// blocked.
 func TestEndedByTheCaller(t *testing.T) {
 	t.Parallel()
 	bothOrders(t, func(t *testing.T, p profile) {

@@ -28,7 +28,8 @@ var layers = map[string][]string{
 	".":                 {"internal/canon", "internal/examiner", "internal/guard", "internal/sqllex", "internal/table", "internal/wire"},
 	"migrations":        {"internal/examiner"},
 
-	// What acts outside the database. The engine imports none of it; Reset and Erase know its table.
+	// What acts outside the database. The engine imports none of it. Reset and Erase know its
+	// table.
 	"external":    {".", "internal/canon", "internal/examiner", "internal/guard", "internal/table", "internal/wire"},
 	"tool":        {".", "external", "internal/canon", "internal/door", "internal/guard"},
 	"tool/loop":   {".", "internal/door", "tool"},

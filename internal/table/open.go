@@ -174,8 +174,8 @@ func (t *Table) queueClaim(p *wire.Pipeline, e *Entry) {
 	p.Queue(t.claim, &e.Scope, &e.Tool, &e.Key, &e.Fingerprint, &e.ArgDigests, &e.Keep, &e.Forget)
 }
 
-// readClaim reads the reply to a claim and closes the pipeline. If a row conflicts, it looks the row
-// up in another round trip: behind a claim that succeeds, a look-up would only cost time.
+// readClaim reads the reply to a claim and closes the pipeline. If a row conflicts, it looks the
+// row up in another round trip: behind a claim that succeeds, a look-up would only cost time.
 func (t *Table) readClaim(ctx context.Context, on *wire.Conn, p *wire.Pipeline, e *Entry, s *Seen) error {
 	claimed := p.Exec().RowsAffected() == 1
 	err := p.Close()
