@@ -134,14 +134,14 @@ func (c *call) sleepUntil(ctx context.Context, done <-chan struct{}, limit time.
 			limit = left
 		}
 	}
+	start := time.Now() // before the timer, whose time is at most what is counted
+	defer func() { c.waits.all += time.Since(start) }()
 	var timeout <-chan time.Time
 	if limit > 0 {
 		timer := time.NewTimer(limit)
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	start := time.Now()
-	defer func() { c.waits.all += time.Since(start) }()
 	select {
 	case <-done:
 		return nil
