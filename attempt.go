@@ -30,7 +30,8 @@ type attempt struct {
 	// written in one with the same now().
 	started time.Time
 	// limit bounds how long the record's statement waits for a twin that does not hold the
-	// identity's lock; 0 is as long as the session allows.
+	// identity's lock. With 0 only the session's own lock_timeout bounds the wait, and in the
+	// library's own transaction CommitTimeout, after which the COMMIT is lost.
 	limit time.Duration
 	// inOwnTx is true in the library's own transaction, which makeAttempts may repeat.
 	inOwnTx bool
@@ -231,7 +232,7 @@ func (a *attempt) readRecord(p *wire.Pipeline) stage {
 
 // recordLimit bounds how long the record's statement waits for a twin that does not hold the
 // identity's lock. It is the rest of MaxWait, at least RowTimeout and at most half of
-// CommitTimeout. Without a MaxWait it is 0, and CommitTimeout is the only limit.
+// CommitTimeout. Without a MaxWait it is 0, as in the attempt's limit.
 func (c *call) recordLimit() time.Duration {
 	if c.maxWait == 0 {
 		return 0
