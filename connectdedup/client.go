@@ -9,9 +9,10 @@ import (
 )
 
 // ClientKey returns an interceptor for clients, which sends a key with each request, as the header
-// Idempotency-Key. A key that the request has there, or in its field request_id, stays. Without one
-// the interceptor sends the key of the context, which runner.Do and runner.WithKey of package
-// tool/runner put there. If there is none either, it makes one.
+// Idempotency-Key: the key of the context, which runner.Do and runner.WithKey of package
+// tool/runner put there. A context without a key leaves a key that the request has there, or in its
+// field request_id. If there is none either, the interceptor makes one. If the request has another
+// key than the context, nothing is sent, and the error is a *dedup.InvalidError.
 //
 // The key stays with the request, so that an interceptor before this one which sends the request
 // again sends the same key. So a [connect.Request] is one call: a program that sends it again,
@@ -27,7 +28,14 @@ import (
 func ClientKey() connect.Interceptor {
 	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
-			if key := rpc.KeyToAdd(ctx, request.Any(), request.Header().Values(rpc.KeyName)); key != "" && request.Spec().IsClient {
+			if !request.Spec().IsClient {
+				return next(ctx, request)
+			}
+			key, err := rpc.KeyToAdd(ctx, request.Any(), request.Header().Values(rpc.KeyName), "header")
+			if err != nil {
+				return nil, err
+			}
+			if key != "" {
 				request.Header().Set(rpc.KeyName, rpc.WriteKey(key))
 			}
 			return next(ctx, request)

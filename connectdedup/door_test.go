@@ -179,13 +179,15 @@ func send[In, Out any](ctx context.Context, srv caller, method string, in *In, o
 	response, err := connect.NewClient[In, Out](srv.Client, srv.URL+method, opts...).CallUnary(ctx, request)
 	if err != nil {
 		var failed *connect.Error
-		errors.As(err, &failed)
+		if !errors.As(err, &failed) {
+			failed = connect.NewError(connect.CodeUnknown, err)
+		}
 		s := &spb.Status{Code: int32(failed.Code()), Message: failed.Message()}
 		for _, detail := range failed.Details() {
 			s.Details = append(s.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + detail.Type(), Value: detail.Bytes()})
 		}
 		return rpctest.Answer{
-			Status: s, Replayed: failed.Meta().Get(rpc.ReplayedName) == "true",
+			Status: s, Err: err, Replayed: failed.Meta().Get(rpc.ReplayedName) == "true",
 			Runs: failed.Meta().Values("run"), Wait: failed.Meta().Get("Retry-After"),
 		}
 	}

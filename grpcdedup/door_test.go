@@ -150,7 +150,7 @@ func client(conn *grpc.ClientConn) rpctest.Client {
 			Wait: strings.Join(trailer.Get("grpc-retry-pushback-ms"), ", "),
 		}
 		if err != nil {
-			answer.Status = status.Convert(err).Proto()
+			answer.Status, answer.Err = status.Convert(err).Proto(), err
 		}
 		return answer
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/tooldedup/dedup"
 )
 
 // IsSafe reports whether a method changes nothing, by its definition (RFC 9110, section 9.2.1). An
@@ -68,4 +70,10 @@ func ReadHeader(line string) (text, params, problem string) {
 		}
 	}
 	return "", "", "lacks its closing quote"
+}
+
+// KeyConflict is the error of a client's request that has another key than its context: two layers
+// made one each.
+func KeyConflict(where, key string) error {
+	return &dedup.InvalidError{What: "call", Field: "Key", Reason: "is " + dedup.KeyHash(key) + " in the context, and " + where + ` has another already; let one layer make the key, or hide the context's with runner.WithKey(ctx, "")`}
 }

@@ -84,20 +84,30 @@ func keyInvalid(format string, args ...any) error {
 const ReplayedName = "idempotency-replayed"
 
 // KeyToAdd returns the key that a client adds to a request: the context's or, if it has none, a new
-// one. It is empty if the request has a key in its field request_id or among the metadata.
-func KeyToAdd(ctx context.Context, request any, metadata []string) string {
-	if len(metadata) > 0 {
-		return ""
+// one. It is empty if the request has a key in its field request_id or among the metadata. If that
+// is another than the context's, the error is a *dedup.InvalidError: it may be new on every try.
+func KeyToAdd(ctx context.Context, request any, metadata []string, place string) (string, error) {
+	key, carried := runner.KeyFrom(ctx)
+	has := len(metadata) > 0
+	if has && carried {
+		if sent, err := metadataKey(metadata, place); err != nil || sent != key {
+			return "", door.KeyConflict("the "+place+" "+KeyName, key)
+		}
 	}
 	if m, ok := request.(proto.Message); ok {
 		if f := requestID(m.ProtoReflect().Descriptor()); f != nil && m.ProtoReflect().Get(f).String() != "" {
-			return ""
+			if has = true; carried && m.ProtoReflect().Get(f).String() != key {
+				return "", door.KeyConflict("the field request_id", key)
+			}
 		}
 	}
-	if key, ok := runner.KeyFrom(ctx); ok {
-		return key
+	switch {
+	case has:
+		return "", nil
+	case carried:
+		return key, nil
 	}
-	return dedup.NewKey()
+	return dedup.NewKey(), nil
 }
 
 // WriteKey returns a key as metadata has it: in quotes where it must be.

@@ -33,8 +33,8 @@
 // sends what KeyFrom returns.
 //
 // A layer that finds a key in the context does not make another. If the request has a different key
-// already, Transport and PutMeta send nothing, and ClientKey sends the request's. Such a key must
-// be the same on every try.
+// already, such as one that generated code makes on every try, Transport, PutMeta and ClientKey
+// refuse it and send nothing.
 //
 // # Errors
 //

@@ -47,8 +47,3 @@ func withCallKey(ctx context.Context, call *Call) (context.Context, error) {
 	}
 	return context.WithValue(ctx, carriedKey{}, carried{key: call.Key, tool: call.Tool}), nil
 }
-
-// conflict is returned if a request has another key than its context: two layers made one each.
-func conflict(where, key string) error {
-	return invalid("Key", fmt.Sprintf("is %s in the context, and %s has another already; let one layer make the key, or hide the context's with WithKey(ctx, \"\")", dedup.KeyHash(key), where))
-}

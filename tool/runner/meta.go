@@ -24,7 +24,7 @@ func PutMeta(ctx context.Context, meta map[string]any) (map[string]any, error) {
 		return copied, nil
 	}
 	if there, ok := copied[door.MetaKey]; ok && there != key {
-		return nil, conflict("_meta", key)
+		return nil, door.KeyConflict("_meta", key)
 	}
 	if copied == nil {
 		copied = make(map[string]any, 1)

@@ -91,7 +91,7 @@ func setKey(req *http.Request) error {
 		return nil
 	}
 	if sent, _, problem := door.ReadHeader(there[0]); len(there) > 1 || problem != "" || sent != key {
-		return conflict("the header "+door.KeyHeader, key)
+		return door.KeyConflict("the header "+door.KeyHeader, key)
 	}
 	return nil
 }

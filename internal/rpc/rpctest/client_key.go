@@ -16,8 +16,9 @@ import (
 	"github.com/tooldedup/dedup/tool/runner"
 )
 
-// clientKey: the client of a try of runner.Do sends the key of all tries, unless the request has
-// one. So the server sees one key and has one effect, although the first answer is lost.
+// clientKey: the client of a try of runner.Do sends the key of all tries. So the server sees one
+// key and has one effect, although the first answer is lost. A request with another key is not
+// sent: it may be new on every try.
 func (door Door) clientKey(t *testing.T) {
 	door.Dial = door.DialKeyed
 	s := door.open(t, rpc.Options{}, nil)
@@ -29,12 +30,12 @@ func (door Door) clientKey(t *testing.T) {
 		sent      []string
 		want      string // "" is the key that Do makes
 	}{
-		"MadeByDo":    {},
-		"OfTheCall":   {callKey: "of the call", want: "of the call"},
-		"WithKey":     {ctx: runner.WithKey(t.Context(), "of the context"), want: "of the context"},
-		"Quoted":      {ctx: runner.WithKey(t.Context(), `"in" quotes`), want: `"in" quotes`},
-		"FieldFirst":  {callKey: "hidden by a field", requestID: "of the field", want: "of the field"},
-		"HeaderFirst": {callKey: "hidden by a header", sent: []string{"of-the-header"}, want: "of-the-header"},
+		"MadeByDo":   {},
+		"OfTheCall":  {callKey: "of the call", want: "of the call"},
+		"WithKey":    {ctx: runner.WithKey(t.Context(), "of the context"), want: "of the context"},
+		"Quoted":     {ctx: runner.WithKey(t.Context(), `"in" quotes`), want: `"in" quotes`},
+		"SameField":  {callKey: "of the field", requestID: "of the field", want: "of the field"},
+		"SameHeader": {callKey: "of-the-header", sent: []string{"of-the-header"}, want: "of-the-header"},
 	} {
 		if c.ctx == nil {
 			c.ctx = t.Context()
@@ -62,6 +63,31 @@ func (door Door) clientKey(t *testing.T) {
 		found, err := s.d.Lookup(t.Context(), "acme", Create[1:], c.want)
 		require.NoError(t, err, name)
 		require.Equal(t, dedup.StateDone, found.State, name)
+	}
+
+	for name, send := range map[string]func(ctx context.Context) Answer{
+		"Field": func(ctx context.Context) Answer {
+			in := lamp()
+			in.RequestId = dedup.NewKey()
+			return s.send(ctx, Create, in, new(shop.Order))
+		},
+		"Header": func(ctx context.Context) Answer { return s.send(ctx, Create, lamp(), new(shop.Order), dedup.NewKey()) },
+		"Twice":  func(ctx context.Context) Answer { return s.send(ctx, Create, lamp(), new(shop.Order), "k", "k") },
+	} {
+		for _, key := range []string{"", "k"} { // without one, Do makes the key
+			tries := 0
+			_, err := runner.Do(t.Context(), runner.Call{Tool: "create_order", Class: tool.Write, Key: key, Pause: 1}, func(ctx context.Context) (int, error) {
+				tries++
+				answer := send(ctx)
+				require.NotNil(t, answer.Status, name)
+				return 0, answer.Err
+			})
+			var invalid *dedup.InvalidError
+			require.ErrorAs(t, err, &invalid, name)
+			require.Equal(t, "Key", invalid.Field, name)
+			require.Equal(t, 1, tries, name)
+			require.Equal(t, effects, s.rows(t), name)
+		}
 	}
 
 	unavailable := door.Error(&status.Status{Code: int32(code.Code_UNAVAILABLE)})

@@ -73,8 +73,9 @@ type Client func(ctx context.Context, method string, in, out proto.Message, keys
 
 // Answer describes the answer to a request, without the response.
 type Answer struct {
-	// Status is nil after a response.
+	// Status and Err, the client's error, are nil after a response.
 	Status *status.Status
+	Err    error
 	// Replayed reports that the answer was marked as an earlier request's.
 	Replayed bool
 	// Runs are the values of the header that Mark sets.
