@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,10 +25,16 @@ import (
 func TestFinishFailsForGood(t *testing.T) {
 	t.Parallel()
 	shared := newFixture(t)
+	ledger := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	t.Cleanup(ledger.Close)
 	for name, fails := range map[string]func(ctx context.Context, tx pgx.Tx) error{
-		"a service's deadline":  func(context.Context, pgx.Tx) error { return fmt.Errorf("ledger: %w", context.DeadlineExceeded) },
-		"a service's end":       func(context.Context, pgx.Tx) error { return fmt.Errorf("ledger: %w", context.Canceled) },
-		"a service's hang-up":   func(context.Context, pgx.Tx) error { return fmt.Errorf("ledger: %w", io.EOF) },
+		"a service's deadline": func(context.Context, pgx.Tx) error { return fmt.Errorf("ledger: %w", context.DeadlineExceeded) },
+		"a service's end":      func(context.Context, pgx.Tx) error { return fmt.Errorf("ledger: %w", context.Canceled) },
+		"a service's hang-up": func(context.Context, pgx.Tx) error {
+			_, err := ledger.Client().Post(ledger.URL, "", nil) //nolint:bodyclose // there is no answer
+			require.ErrorIs(t, err, io.EOF)
+			return err
+		},
 		"another call's answer": func(context.Context, pgx.Tx) error { return dedup.ErrInFlight },
 		"another schema":        func(context.Context, pgx.Tx) error { return dedup.ErrSchema },
 		"a statement's error": func(ctx context.Context, tx pgx.Tx) error {
