@@ -74,6 +74,14 @@ func TestHandleLosesItsConnection(t *testing.T) {
 			_, err = db.BeginTx(ctx, nil)
 			return errors.Join(err, outer.Rollback())
 		}),
+		"BeginsAnother": db(func(ctx context.Context, t *testing.T, b bundle, db *sql.DB) error {
+			inner, err := db.BeginTx(ctx, nil)
+			require.NoError(t, err)
+			b.kill(t, inner)
+			require.Error(t, inner.Rollback())
+			_, err = db.BeginTx(ctx, nil)
+			return err
+		}),
 		"TwoDeep": db(func(ctx context.Context, t *testing.T, b bundle, db *sql.DB) error {
 			outer, err := db.BeginTx(ctx, nil)
 			require.NoError(t, err)

@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/guard"
@@ -148,6 +150,8 @@ func (s *session) begin(ctx context.Context, of *conn, opts driver.TxOptions) (d
 	switch {
 	case level == effectsOwnTx:
 		return effectsTx{s}, nil
+	case s.lost(): // its savepoints may be closed, whose rollback failed
+		return nil, fmt.Errorf("sqldedup: beginning a transaction: %w", pgconn.ErrConnClosed)
 	case level != sql.LevelDefault || opts.ReadOnly:
 		return nil, &dedup.InvalidError{What: "effect", Reason: "began a transaction with an isolation level or an access mode; only the effect's transaction has these"}
 	}
