@@ -26,7 +26,9 @@ import (
 	"github.com/tooldedup/dedup/sqldedup"
 )
 
-// The GRANTs of the runbook are enough for every package, the command and the console.
+// TestGrants: the GRANTs of the runbook are enough for every package, the command and the console.
+// Packages that are not called here have no statements for the tables: tool, mcpdedup, grpcdedup,
+// connectdedup, gormdedup, riverdedup and oteldedup reach them through those that are.
 func TestGrants(t *testing.T) {
 	t.Parallel()
 
