@@ -120,7 +120,7 @@ func (x *Tools) tryAccept(ctx context.Context, conn *pgx.Conn, c *checkedCall, l
 		if x.opts.Enqueue == nil {
 			b.Queue(release)
 		}
-		answered, err = seen.read(conn.SendBatch(ctx, b), before)
+		answered, err = seen.read(ctx, conn, b, before, limit)
 	}
 	broken := conn.PgConn().TxStatus() == 'E'
 	switch {

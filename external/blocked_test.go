@@ -124,6 +124,37 @@ func TestNewKeyMeetsALock(t *testing.T) {
 	unlock()
 }
 
+// TestClaimIsCancelledAtItsLimit: PostgreSQL reports a claim as cancelled if the lock is granted
+// just as its lock_timeout fires. A trigger raises that error here, after the limit. Do and Accept
+// go on.
+func TestClaimIsCancelledAtItsLimit(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	p := newProvider()
+	h := add(f, external.Tool[in, out]{Perform: p.perform})
+	for key, do := range map[string]func() error{
+		"do": func() error {
+			_, err := h.Do(f.ctx, call("do"), in{1})
+			return err
+		},
+		"accept": func() error {
+			return pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
+				_, err := h.Accept(f.ctx, tx, call("accept"), in{2})
+				return err
+			})
+		},
+	} {
+		f.exec(`CREATE SEQUENCE cancels; CREATE FUNCTION cancel() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			IF nextval('cancels') = 1 THEN PERFORM pg_sleep(0.006); RAISE EXCEPTION 'cancelled' USING ERRCODE = '57014'; END IF;
+			RETURN NEW; END $$;
+			CREATE TRIGGER cancel BEFORE INSERT ON tool_effect FOR EACH ROW EXECUTE FUNCTION cancel()`)
+		require.NoError(t, do(), key)
+		f.exec(`DROP FUNCTION cancel CASCADE; DROP SEQUENCE cancels`)
+	}
+	f.until("accept", external.StateDone)
+	require.Equal(t, 2, p.effects())
+}
+
 // lockTimeouts gets one element for each statement that gave up waiting for a lock.
 type lockTimeouts chan struct{}
 

@@ -178,7 +178,7 @@ func (x *Tools) tryClaim(ctx context.Context, c *checkedCall, limit time.Duratio
 	}
 	if !x.profile.Load().Spread {
 		defer wire.ShieldCommit(conn.Conn())()
-		_, err = seen.read(conn.SendBatch(ctx, b), before)
+		_, err = seen.read(ctx, conn.Conn(), b, before, limit)
 		return seen, err
 	}
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
@@ -186,7 +186,7 @@ func (x *Tools) tryClaim(ctx context.Context, c *checkedCall, limit time.Duratio
 		return seen, err
 	}
 	defer wire.Rollback(ctx, conn.Conn()) // after COMMIT it does nothing
-	if _, err = seen.read(tx.SendBatch(ctx, b), before); err != nil || !seen.inserted {
+	if _, err = seen.read(ctx, conn.Conn(), b, before, limit); err != nil || !seen.inserted {
 		return seen, err
 	}
 	outcome, err := wire.CommitTx(ctx, conn.Conn(), tx, x.d.Options().CommitTimeout)
@@ -194,10 +194,19 @@ func (x *Tools) tryClaim(ctx context.Context, c *checkedCall, limit time.Duratio
 	return seen, err
 }
 
-// read reads the result of a claim after skipping before results. It returns how many results came
-// before a failure.
-func (s *claimResult) read(results pgx.BatchResults, before int) (answered int, err error) {
-	defer func() { err = errors.Join(err, results.Close()) }()
+// read sends the batch of a claim with its limit, and reads the result after skipping before
+// results. It returns how many results came before a failure. A claim that gave up waiting fails
+// with 55P03, also if PostgreSQL reports it as cancelled.
+func (s *claimResult) read(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, before int, limit time.Duration) (answered int, err error) {
+	sent := time.Now()
+	results := conn.SendBatch(ctx, b)
+	defer func() {
+		err = errors.Join(err, results.Close())
+		if server, ok := errors.AsType[*pgconn.PgError](err); ok && table.GaveUp(err, time.Since(sent), limit) {
+			gaveUp := *server
+			gaveUp.Code, err = wire.CodeLockNotAvailable, &gaveUp
+		}
+	}()
 	for ; answered < before; answered++ {
 		if _, err = results.Exec(); err != nil {
 			return answered, err
