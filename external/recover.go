@@ -26,6 +26,11 @@ const (
 // process: each operation is acted on by one process at a time. Each tool has [Options.Workers]
 // slots; parked operations use at most half of them. Recover continues after errors of the
 // database. The error is a [dedup.ErrInvalid].
+//
+// If the network drops packets, an act that waits for the database keeps its connection and its
+// slot until the operating system ends the connection. By the defaults of Linux that takes up to
+// some 15 minutes. Other processes go on after Lease. A TCP_USER_TIMEOUT that the pool's DialFunc
+// sets shortens it.
 func (x *Tools) Recover(ctx context.Context) error {
 	if err := x.usable(ctx); err != nil {
 		return err
