@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
@@ -73,7 +74,9 @@ func TestReadOnlyCannotWrite(t *testing.T) {
 	require.ErrorIs(t, err, dedup.ErrInvalid)
 	require.ErrorContains(t, err, "insert, which is registered as ReadOnly, tried to write")
 	require.False(t, dedup.IsRetryable(err), "the tool is wrong, not the server")
-	require.ErrorContains(t, b.fails(t, call("open_up", "k", `{"title":"a"}`)), "before any query")
+	var late *pgconn.PgError
+	require.ErrorAs(t, b.fails(t, call("open_up", "k", `{"title":"a"}`)), &late)
+	require.Equal(t, "25001", late.Code, "the mode must be set before any query")
 	require.Zero(t, b.count(t, "tickets"))
 	require.Zero(t, b.count(t, "tool_dedup"))
 }
