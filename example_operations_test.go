@@ -190,37 +190,6 @@ func ExampleSweeper() {
 	// ended: true
 }
 
-// A program in development logs keys in the clear. Keys may hold personal data, so the default is
-// their hashes only.
-func ExampleSlogOptions() {
-	ctx := context.Background()
-	pool, done := exampleDatabase()
-	defer done()
-
-	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
-		ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
-			if attr.Key == "msg" || strings.HasPrefix(attr.Key, "key") {
-				return attr
-			}
-			return slog.Attr{}
-		},
-	}))
-	d, err := dedup.New(pool, &dedup.Options{Tracer: dedup.NewSlogTracer(logger, &dedup.SlogOptions{ShowKeys: true})})
-	if err != nil {
-		log.Fatal(err)
-	}
-	for range 2 {
-		_, err = dedup.Do(ctx, d, dedup.Call{Scope: "acme", Tool: "refund", Key: "order-117"},
-			func(context.Context, pgx.Tx) (string, error) { return "refunded", nil })
-		if err != nil {
-			log.Fatal(err)
-		}
-	}
-
-	// Output:
-	// msg=tool_call_deduplicated key_hash=d860c2f71020f5e9 key=order-117
-}
-
 // NewSlogTracer writes what happens to calls to a logger. Alert on the rate of
 // tool_call_deduplicated, and look at what is logged at Warn or above.
 func ExampleNewSlogTracer() {
@@ -237,7 +206,7 @@ func ExampleNewSlogTracer() {
 			return attr
 		},
 	}))
-	d, err := dedup.New(pool, &dedup.Options{Tracer: dedup.NewSlogTracer(logger, nil)})
+	d, err := dedup.New(pool, &dedup.Options{Tracer: dedup.NewSlogTracer(logger)})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -314,7 +283,7 @@ func ExampleMultiTracer() {
 
 	var counts metrics
 	d, err := dedup.New(pool, &dedup.Options{
-		Tracer: dedup.MultiTracer(&counts, dedup.NewSlogTracer(slog.New(slog.DiscardHandler), nil)),
+		Tracer: dedup.MultiTracer(&counts, dedup.NewSlogTracer(slog.New(slog.DiscardHandler))),
 	})
 	if err != nil {
 		log.Fatal(err)

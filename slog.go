@@ -9,14 +9,8 @@ import (
 	"github.com/tooldedup/dedup/internal/wire"
 )
 
-// SlogOptions configure [NewSlogTracer].
-type SlogOptions struct {
-	// ShowKeys logs keys in the clear beside their hashes. Default: false.
-	ShowKeys bool
-}
-
 // NewSlogTracer returns a tracer that writes to logger. A nil logger means slog.Default at the time
-// of the call, a nil opts the defaults. Each replay is one line with the message
+// of the call. Each replay is one line with the message
 // "tool_call_deduplicated" and the attributes tool, scope, key_hash, first_at, age_seconds,
 // waited_seconds, recovered and refused: alert on its rate. The replays of a [DoBatch] are together
 // one line "tool_batch_deduplicated" with the attributes calls, executed, replayed, failed and
@@ -35,25 +29,18 @@ type SlogOptions struct {
 // The tracer does not sample. If a line for each replay is too much, raise the logger's level, or
 // give the logger a handler that samples the message.
 //
-// Every line of a call also has the attributes of [WithAttrs]. Arguments and results are never
-// logged. A server's error is logged with its SQLSTATE, routine and constraint, but without its
+// Every line of a call also has the attributes of [WithAttrs]. Keys, arguments and results are
+// never logged; a key's hash is. A server's error is logged with its SQLSTATE, routine and constraint, but without its
 // message, which may quote values. Other errors of an effect are logged with their text: keep
 // values out of it.
-func NewSlogTracer(logger *slog.Logger, opts *SlogOptions) Tracer {
+func NewSlogTracer(logger *slog.Logger) Tracer {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	t := &slogTracer{logger: logger}
-	if opts != nil {
-		t.opts = *opts
-	}
-	return t
+	return &slogTracer{logger}
 }
 
-type slogTracer struct {
-	logger *slog.Logger
-	opts   SlogOptions
-}
+type slogTracer struct{ logger *slog.Logger }
 
 func (t *slogTracer) TraceCallStart(ctx context.Context, _ CallData) context.Context { return ctx }
 
@@ -144,9 +131,6 @@ func (t *slogTracer) log(ctx context.Context, level slog.Level, msg string, call
 	}
 	if oneCall {
 		all = append(all, slog.String("key_hash", call.KeyHash))
-	}
-	if oneCall && t.opts.ShowKeys {
-		all = append(all, slog.String("key", call.Key))
 	}
 	all = append(all, call.Attrs...)
 	t.logger.LogAttrs(ctx, level, msg, append(all, attrs...)...)

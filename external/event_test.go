@@ -24,7 +24,7 @@ func TestEventLog(t *testing.T) {
 	}
 	for kind, level := range levels {
 		var text bytes.Buffer
-		tracer := dedup.NewSlogTracer(slog.New(slog.NewJSONHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug})), nil)
+		tracer := dedup.NewSlogTracer(slog.New(slog.NewJSONHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug})))
 		tracer.TraceEvent(t.Context(), external.Event{
 			CallData: dedup.CallData{
 				Func: "external", Scope: "acme", Tool: "charge", Key: "k", KeyHash: dedup.KeyHash("k"),

@@ -49,7 +49,7 @@ func run(ctx context.Context, log *slog.Logger) error {
 	if err := migrate(ctx, pool); err != nil {
 		return err
 	}
-	d, err := dedup.New(pool, &dedup.Options{Tracer: dedup.NewSlogTracer(log, nil)})
+	d, err := dedup.New(pool, &dedup.Options{Tracer: dedup.NewSlogTracer(log)})
 	if err != nil {
 		return err
 	}

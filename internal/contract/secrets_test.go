@@ -208,7 +208,7 @@ func TestLongSecrets(t *testing.T) {
 
 	var heard bytes.Buffer
 	log := slog.New(slog.NewJSONHandler(&heard, &slog.HandlerOptions{Level: slog.LevelDebug - 10})) // it writes one line at a time
-	d := newDeduper(t, open(proxy.URL()), &dedup.Options{Tracer: dedup.NewSlogTracer(log, nil), Retry: quickRetry})
+	d := newDeduper(t, open(proxy.URL()), &dedup.Options{Tracer: dedup.NewSlogTracer(log), Retry: quickRetry})
 	var secrets []string
 	for name, play := range secretScenes {
 		s := secretScene{t: t, name: name, d: d, server: direct, proxy: proxy, log: log}

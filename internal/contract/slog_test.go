@@ -33,47 +33,36 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 func TestSlogTracer(t *testing.T) {
 	t.Parallel()
 
-	for name, show := range map[string]bool{"Hashes": false, "ShowKeys": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var log lockedBuffer
-			logger := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-			ctx, f := plain.setup(t, &dedup.Options{Tracer: dedup.NewSlogTracer(logger, &dedup.SlogOptions{ShowKeys: show})})
-			scenario(t, ctx, f)
+	var log lockedBuffer
+	logger := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	ctx, f := plain.setup(t, &dedup.Options{Tracer: dedup.NewSlogTracer(logger)})
+	scenario(t, ctx, f)
+	require.NotContains(t, log.String(), secret)
 
-			seen := map[string]int{}
-			var replay map[string]any
-			for line := range bytes.Lines(log.Bytes()) {
-				var entry map[string]any
-				require.NoError(t, json.Unmarshal(line, &entry))
-				msg := entry["msg"].(string)
-				seen[msg]++
-				if replay == nil && msg == "tool_call_deduplicated" {
-					replay = entry
-				}
-				if show {
-					delete(entry, "key")
-				}
-				rest, err := json.Marshal(entry)
-				require.NoError(t, err)
-				require.NotContains(t, string(rest), secret)
-			}
-			require.Equal(t, map[string]int{
-				"tool_call_executed": 3, "tool_call_deduplicated": 3, "tool_call_key_reused": 1, "tool_call_retried": 1,
-				"tool_call_broken": 1, "tool_call_expired": 1, "tool_call_reset": 1, "tool_dedup_swept": 1,
-			}, seen)
-			require.Equal(t, "INFO", replay["level"])
-			require.Equal(t, "pay", replay["tool"])
-			require.Equal(t, "acme", replay["scope"])
-			require.Equal(t, dedup.KeyHash("k"+secret), replay["key_hash"])
-			require.Positive(t, replay["age_seconds"], "an age is in seconds and says so")
-			require.NotContains(t, replay, "age")
-			require.Contains(t, replay, "waited_seconds")
-			_, err := time.Parse(time.RFC3339Nano, replay["first_at"].(string))
-			require.NoError(t, err)
-			require.Equal(t, show, bytes.Contains(log.Bytes(), []byte(`"key":"k`+secret)))
-		})
+	seen := map[string]int{}
+	var replay map[string]any
+	for line := range bytes.Lines(log.Bytes()) {
+		var entry map[string]any
+		require.NoError(t, json.Unmarshal(line, &entry))
+		msg := entry["msg"].(string)
+		seen[msg]++
+		if replay == nil && msg == "tool_call_deduplicated" {
+			replay = entry
+		}
 	}
+	require.Equal(t, map[string]int{
+		"tool_call_executed": 3, "tool_call_deduplicated": 3, "tool_call_key_reused": 1, "tool_call_retried": 1,
+		"tool_call_broken": 1, "tool_call_expired": 1, "tool_call_reset": 1, "tool_dedup_swept": 1,
+	}, seen)
+	require.Equal(t, "INFO", replay["level"])
+	require.Equal(t, "pay", replay["tool"])
+	require.Equal(t, "acme", replay["scope"])
+	require.Equal(t, dedup.KeyHash("k"+secret), replay["key_hash"])
+	require.Positive(t, replay["age_seconds"], "an age is in seconds and says so")
+	require.NotContains(t, replay, "age")
+	require.Contains(t, replay, "waited_seconds")
+	_, err := time.Parse(time.RFC3339Nano, replay["first_at"].(string))
+	require.NoError(t, err)
 }
 
 // Every line of a call has the attributes of that call's own context, also for a replay. The
@@ -169,7 +158,7 @@ func TestSlogTracerLogsNoServerMessage(t *testing.T) {
 type logged struct{ lockedBuffer }
 
 func (l *logged) tracer() dedup.Tracer {
-	return dedup.NewSlogTracer(slog.New(slog.NewJSONHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug})), nil)
+	return dedup.NewSlogTracer(slog.New(slog.NewJSONHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug})))
 }
 
 // take returns the lines at a level since the last time.
