@@ -50,7 +50,6 @@
 //	ErrBroken              *Error           all that run effects                 no: repair, then Resolve or Reset
 //	ErrSchema              *Error           all                                  no: fix the schema
 //	ErrInvalid             *InvalidError    all, and New                         no: fix the call, the option or the tool
-//	-                      *UnresolvedError Erase                                no: resolve the effects first
 //	context's errors       -                all but New                          yes
 //
 // [IsRetryable] reports the last column. [IsTransient] reports whether a fresh transaction may

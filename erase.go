@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -36,8 +37,9 @@ import (
 // column reason of that table, unless the scope has no earlier lines.
 //
 // If an effect outside the database has no answer yet, nothing is erased: the error is an
-// [*UnresolvedError]. Other errors are ErrInvalid, ErrSchema and errors of the database. The result
-// then counts the rows that were erased before. It does not count a batch whose reply to COMMIT was
+// ErrInvalid with the Field "Effects". `dedup parked` lists those that need an operator, who
+// resolves them; `dedup parked --open` lists the others, which end by themselves. Other errors are
+// ErrInvalid, ErrSchema and errors of the database. The result then counts the rows that were erased before. It does not count a batch whose reply to COMMIT was
 // lost, if the error came before Erase could repeat that batch. A lost batch counts as erased if its
 // last row is gone when Erase repeats it.
 func (d *Deduper) Erase(ctx context.Context, scope, tool string, opts ChangeOptions) (result EraseResult, err error) {
@@ -49,7 +51,7 @@ func (d *Deduper) Erase(ctx context.Context, scope, tool string, opts ChangeOpti
 		id := table.Identity{Scope: scope, Tool: tool}
 		d.traceChange(ctx, ChangedData{CallData: CallData{Func: "Erase"}, Erased: result, Audited: result.Records > result.Unaudited}, id, opts)
 	}
-	if _, unresolved := err.(*UnresolvedError); unresolved || err == nil {
+	if err == nil || errors.Is(err, ErrInvalid) {
 		return result, err
 	}
 	if wire.SQLState(err) == wire.CodeInsufficientPrivilege { // the message names the table
@@ -88,7 +90,7 @@ func (d *Deduper) erase(ctx context.Context, scope, tool string, by table.Operat
 		}
 		parked, open, err := e.Unresolved(ctx, conn)
 		if err == nil && parked+open > 0 {
-			err = &UnresolvedError{Parked: parked, Open: open}
+			err = invalid("Effects", "outside the database have no answer: %d parked, %d open; nothing was erased; resolve them first (see `dedup parked`, `dedup parked --open` and `dedup resolve`)", parked, open)
 		}
 		return err
 	})

@@ -56,9 +56,10 @@ func TestErase(t *testing.T) {
 
 	for _, tool := range []string{"mail", ""} {
 		_, err = erase(tool)
-		var unresolved *dedup.UnresolvedError
+		var unresolved *dedup.InvalidError
 		require.ErrorAs(t, err, &unresolved)
-		require.Equal(t, dedup.UnresolvedError{Parked: 2, Open: 1}, *unresolved)
+		require.Equal(t, "Effects", unresolved.Field)
+		require.ErrorContains(t, err, "2 parked, 1 open")
 		require.ErrorContains(t, err, "`dedup resolve`")
 	}
 	got, err := erase("other")
