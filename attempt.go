@@ -213,6 +213,10 @@ func (a *attempt) callersTxEnded() bool {
 	return !a.inOwnTx && errors.Is(probe(a.tx), pgx.ErrTxClosed)
 }
 
+// probe returns the error that tx returns for every statement, nil if it takes statements. It sends
+// nothing.
+func probe(tx pgx.Tx) error { return tx.SendBatch(context.Background(), &pgx.Batch{}).Close() }
+
 // owner identifies the call and its database for calls inside its effect.
 func (c *request) owner(on *wire.Conn) guard.Owner {
 	return guard.Owner{Database: on.Database(), Schema: c.d.opts.Schema, Scope: c.Scope, Tool: c.Tool, Key: c.Key}

@@ -308,7 +308,3 @@ func checkTx(ctx context.Context, tx pgx.Tx) error {
 	}
 	return nil
 }
-
-// probe returns the error that tx returns for every statement, nil if it takes statements. It sends
-// nothing.
-func probe(tx pgx.Tx) error { return tx.SendBatch(context.Background(), &pgx.Batch{}).Close() }
