@@ -29,8 +29,10 @@ type lockTimeoutSQL struct {
 	// restores it.
 	set, reset wire.Query
 	// If rows are spread, keep comes first, then SET LOCAL with the limit: Citus passes SET LOCAL
-	// on if keep tells it to, but never set_config. release ends that.
+	// on if keep tells it to, but never set_config. release ends that. kept are the columns of keep
+	// behind a comma, for a statement that is sent anyway.
 	keep, release wire.Query
+	kept          string
 	spread        bool
 }
 
@@ -50,11 +52,12 @@ func newLockTimeoutSQL(p Profile) lockTimeoutSQL {
 			reset: wire.NewQuery(`SELECT ` + giveUp),
 		}
 	}
-	return lockTimeoutSQL{
-		spread: true,
-		keep: wire.NewQuery(`SELECT ` + save + `,
+	const kept = `, ` + save + `,
        pg_catalog.set_config(` + passed + `, COALESCE(pg_catalog.current_setting(` + pass + `, true), 'none'), true),
-       pg_catalog.set_config(` + pass + `, 'local', true)`),
+       pg_catalog.set_config(` + pass + `, 'local', true)`
+	return lockTimeoutSQL{
+		spread: true, kept: kept,
+		keep:    wire.NewQuery(`SELECT ''` + kept),
 		set:     wire.NewQuery(`SELECT pg_catalog.set_config('lock_timeout', ` + shorterTimeout("$1::bigint", saved) + `, true)`),
 		release: wire.NewQuery(`set local lock_timeout to default`),
 		reset: wire.NewQuery(`SELECT ` + giveUp + `,
@@ -76,17 +79,23 @@ func (t *Table) startLimit(p *wire.Pipeline, limit time.Duration) {
 	if limit == 0 {
 		return
 	}
-	l := &t.lockTimeout
-	if l.spread {
+	if t.lockTimeout.spread {
+		p.Ignore(t.lockTimeout.keep)
+	}
+	t.startKeptLimit(p, limit)
+}
+
+// startKeptLimit is startLimit behind a statement that did the work of keep.
+func (t *Table) startKeptLimit(p *wire.Pipeline, limit time.Duration) {
+	if t.lockTimeout.spread {
 		limit = roundUp(limit)
-		p.Ignore(l.keep)
 		p.Ignore(wire.Query{Text: "set local lock_timeout = " + lockTimeout(limit)})
 		if limit == RowTimeout { // sessions seldom have a shorter one, and a statement costs a call 8 % there
 			return
 		}
 	}
 	text := lockTimeout(limit)
-	p.Ignore(l.set, &text)
+	p.Ignore(t.lockTimeout.set, &text)
 }
 
 // GaveUp reports whether a statement that took so long ended because of its limit. If the lock is

@@ -173,7 +173,8 @@ func (t *Table) FindTwin(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) 
 	}
 	p := on.Pipeline()
 	p.Begin(&t.beginLook)
-	return t.openClaim(ctx, on, p, t.setUp, e, RowTimeout, s)
+	t.queueSetUpForClaim(p)
+	return t.openClaim(ctx, on, p, e, RowTimeout, s)
 }
 
 // TryClaim detects a twin that holds the identity's row but not its lock. It claims the identity,

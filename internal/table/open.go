@@ -21,7 +21,8 @@ func (t *Table) Open(ctx context.Context, on *wire.Conn, e *Entry, s *Seen, r *R
 	}
 	p.Begin(&t.begin)
 	if t.Profile.Claims {
-		return t.openClaim(ctx, on, p, t.setUp, e, RowTimeout, s)
+		t.queueSetUpForClaim(p)
+		return t.openClaim(ctx, on, p, e, RowTimeout, s)
 	}
 	err := t.openLock(ctx, p, t.lock, e, s, r)
 	if err == nil && s.Forgotten && !s.Busy && r == nil {
@@ -53,7 +54,9 @@ func (t *Table) OpenIn(ctx context.Context, on *wire.Conn, begin bool, savepoint
 	}
 	p.Ignore(wire.Query{Text: "savepoint " + savepoint})
 	if t.Profile.Claims {
-		return t.openClaim(ctx, on, p, t.join, e, limit, s)
+		p.Queue(t.join)
+		t.startLimit(p, limit)
+		return t.openClaim(ctx, on, p, e, limit, s)
 	}
 	err := t.openLock(ctx, p, t.lockCapped, e, s, nil)
 	if err == nil && s.Busy {
@@ -126,16 +129,21 @@ func (t *Table) forgetRecord(ctx context.Context, on *wire.Conn, e *Entry, limit
 	return p.Close()
 }
 
+// queueSetUpForClaim queues the statements that set the library's transaction up, and a lock_timeout
+// for the claim.
+func (t *Table) queueSetUpForClaim(p *wire.Pipeline) {
+	p.Queue(t.setUpKeep)
+	t.startKeptLimit(p, RowTimeout)
+}
+
 // openClaim inserts the identity before the effect; the row is completed with the COMMIT. A twin's
-// claim makes the insert wait inside Postgres, so it is sent with a lock_timeout, after which the
+// claim makes the insert wait inside Postgres, so p sends it with a lock_timeout, after which the
 // twin counts as busy.
 //
 // The claim is ON CONFLICT DO NOTHING, which looks before it writes, so that a conflict with a twin
 // leaves no dead row. That is safe only here, because no COMMIT travels with it.
-func (t *Table) openClaim(ctx context.Context, on *wire.Conn, p *wire.Pipeline, setUp wire.Query, e *Entry, limit time.Duration, s *Seen) error {
+func (t *Table) openClaim(ctx context.Context, on *wire.Conn, p *wire.Pipeline, e *Entry, limit time.Duration, s *Seen) error {
 	sent := time.Now()
-	p.Queue(setUp)
-	t.startLimit(p, limit)
 	t.queueClaim(p, e)
 	t.endLimit(p, limit)
 	s.send(ctx, p)

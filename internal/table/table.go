@@ -55,9 +55,10 @@ type Table struct {
 	lockWait wire.Query
 	// lockLook tries the lock for a look-up, which releases it at once.
 	lockLook wire.Query
-	// setUp is lock without the lock. join is setUp for a claim in a caller's transaction.
-	setUp, join wire.Query
-	lockTimeout lockTimeoutSQL
+	// setUp is lock without the lock. setUpKeep also does the work of lockTimeout.keep. join is setUp
+	// for a claim in a caller's transaction.
+	setUp, setUpKeep, join wire.Query
+	lockTimeout            lockTimeoutSQL
 	// primary raises on a standby, whose records may be missing or out of date. It precedes a
 	// look-up without a lock. The statements that lock or set up raise too, except for lockWait.
 	primary wire.Query
@@ -112,6 +113,10 @@ func New(opts Options) *Table {
 	now := Micros("pg_catalog.now()")
 	const fresh = `pg_catalog.current_setting('transaction_isolation') = 'read committed'`
 	profile := ProfileOf(opts.Engine)
+	limit := newLockTimeoutSQL(profile)
+	setUp := func(settings string) wire.Query {
+		return wire.NewQuery(`SELECT true, ` + now + `, ` + settings + `, 1::bigint, true` + onPrimary)
+	}
 	t := &Table{
 		Name: name, Profile: profile, opts: opts,
 
@@ -125,10 +130,11 @@ func New(opts Options) *Table {
   FROM (SELECT COALESCE(NULLIF(pg_catalog.current_setting('tool_dedup.locks', true), ''), '0')::bigint AS n) held`+onPrimary, MaxLocks)),
 		// Shared, so that two look-ups do not take each other for a twin.
 		lockLook:    wire.NewQuery(`SELECT pg_catalog.pg_try_advisory_xact_lock_shared($1::bigint), ` + now + onPrimary),
-		setUp:       wire.NewQuery(`SELECT true, ` + now + `, ` + settings + `, 1::bigint, true` + onPrimary),
+		setUp:       setUp(settings),
+		setUpKeep:   setUp("concat(" + settings + limit.kept + ")"),
 		join:        wire.NewQuery(`SELECT true, ` + now + `, '', 1::bigint, ` + fresh + onPrimary),
 		primary:     wire.NewQuery(Primary),
-		lockTimeout: newLockTimeoutSQL(profile),
+		lockTimeout: limit,
 
 		lookUp: wire.NewQuery(fmt.Sprintf(`SELECT %s
   FROM %s
@@ -168,7 +174,7 @@ ON CONFLICT (scope, tool, key) DO UPDATE
    SET outcome = EXCLUDED.outcome, result = EXCLUDED.result,
        created_at = EXCLUDED.created_at, expires_at = EXCLUDED.expires_at, forget_at = EXCLUDED.forget_at
  WHERE held.outcome = 'claimed' OR 1 / (held.outcome = 'claimed')::int = 0`))
-		t.usual = append(t.lockTimeout.usual(), t.begin.Query, t.setUp, t.claim, t.primary, t.lookUp, t.insert, t.Commit)
+		t.usual = append(t.lockTimeout.usual(), t.begin.Query, t.setUpKeep, t.claim, t.primary, t.lookUp, t.insert, t.Commit)
 		t.usualIn = append(t.lockTimeout.usual(), t.join, t.claim, t.lookUp, t.insert)
 	} else {
 		t.usual = wire.Distinct([]wire.Query{t.begin.Query, t.lock, t.primary, t.lookUp, t.gate, t.insert, t.Commit, t.beginLook.Query, t.lockLook, t.rollback})
