@@ -13,7 +13,6 @@ import (
 	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/internal/exit"
 	"github.com/tooldedup/dedup/proof/internal/lab"
-	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
@@ -35,10 +34,6 @@ worker processes killed. With dedup each write still takes effect once.
 --through chooses the way of a delivery to the tools of a worker: the registry in its
 process, or its HTTP or MCP server, over a connection that is cut.
 
---external makes the writes act outside the database. The provider is in this program: it
-loses requests and answers, acts late, and kills workers that call it. Its book resolves parked
-calls.
-
 --metrics makes the workers report to OpenTelemetry and export to Prometheus. At the end each
 tool's exported counts must equal the counts of its answers. The counts of a killed process are
 missing. --attempts 1 leaves retries to the orchestrator, so that callers get unknown outcomes.
@@ -56,8 +51,7 @@ check failed; 2 for a wrong command line; 130 after Ctrl-C.`
 // flags is the command line.
 type flags struct {
 	recording, faults, html, databaseURL string
-	// task is the part of the workers' task that all share: the way, the payment, metrics,
-	// attempts.
+	// task is the part of the workers' task that all share: the way, metrics, attempts.
 	task worker.Task
 
 	citus, naive, compare, json, verbose bool
@@ -84,7 +78,6 @@ func Command() *cobra.Command {
 	set.StringVar(&f.recording, "recording", "", "`folder` of the recording (default $TAUBENCH_DIR, ../shared/taubench beside the repository, or the small one inside this program)")
 	set.StringVar(&f.faults, "faults", "all", "`list` of faults, separated by commas: all, none, "+names(allKinds[:]))
 	set.StringVar((*string)(&f.task.Way), "through", string(worker.Registry), "`way` of a delivery to the tools: "+names(worker.Ways[:]))
-	set.StringVar((*string)(&f.task.Pays), "external", "", "pay outside the database, with a provider of this `kind`: "+names(payment.Kinds[:]))
 	set.BoolVar(&f.task.Metrics, "metrics", false, "compare the workers' metrics with their answers")
 	set.IntVar(&f.task.Attempts, "attempts", 0, "`number` of attempts of a call (default the library's)")
 	set.BoolVar(&f.naive, "naive", false, "deliver without dedup, as an ordinary retry wrapper does")
@@ -106,12 +99,6 @@ func (f *flags) settle() (err error) {
 	if err := known("way", f.task.Way, worker.Ways[:]); err != nil {
 		return exit.Usage("--through: %w", err)
 	}
-	outside := f.task.Pays != payment.Off
-	if outside {
-		if err := known("kind", f.task.Pays, payment.Kinds[:]); err != nil {
-			return exit.Usage("--external: %w", err)
-		}
-	}
 	networked := f.task.Way.Networked()
 	compared := f.compare || f.html != ""
 	switch {
@@ -119,12 +106,10 @@ func (f *flags) settle() (err error) {
 		return exit.Usage("--faults %s: through the %s there is no connection to cut", f.faults, f.task.Way)
 	case !f.citus && strings.Contains(f.faults, string(betweenNodes)):
 		return exit.Usage("--faults %s: without --citus there is nothing between nodes", f.faults)
-	case outside && (networked || f.naive || compared):
-		return exit.Usage("--external works through the registry, with dedup and without --compare")
-	case f.task.Metrics && (networked || f.naive || compared || outside):
-		return exit.Usage("--metrics works through the registry, with dedup, and without --compare and --external")
-	case f.citus && (f.databaseURL != "" || outside):
-		return exit.Usage("--citus: the cluster is the one of %s; leave --database-url and --external out", citusdb.URLsVariable)
+	case f.task.Metrics && (networked || f.naive || compared):
+		return exit.Usage("--metrics works through the registry, with dedup and without --compare")
+	case f.citus && f.databaseURL != "":
+		return exit.Usage("--citus: the cluster is the one of %s; leave --database-url out", citusdb.URLsVariable)
 	case f.citus && citusdb.Missing() != "":
 		return exit.Usage("--citus: %s", citusdb.Missing())
 	case f.task.Attempts < 0:

@@ -13,14 +13,13 @@
 // A delivery reaches the tools of a worker through the registry in its process, or
 // through its HTTP or MCP routes, over a connection that may be cut.
 //
-// Package worker is that process, package ledger has its tools, and package payment their effects
-// outside the database:
+// Package worker is that process, and package ledger has its tools:
 //
 //	command, run          the command line, and what it carries out
 //	database              the server, and the database of an arm
 //	plan, draw            what is to happen to each write, from the seed
 //	play, session         one arm: calls, rounds, deliveries
 //	place, faults         the driver's hold on the workers, and what befalls them
-//	judge, metrics, paying  what is compared
+//	judge, metrics          what is compared
 //	result, table, page   the figures, as JSON, text and a page
 package replay

@@ -26,7 +26,7 @@ func TestAudit(t *testing.T) {
 		"Never":                  {success, nil, nil, 0, 1, 0},
 		"NeverButAnswered":       {success, answers{4: 2}, nil, 0, 1, 2},
 		"RolledBackAndTold":      {success, answers{4: 1}, []int64{5}, 0, 0, 1},
-		"PaidOutside":            {success, answers{0: 2}, []int64{5}, 0, 0, 0},
+		"NoEntryTold":            {success, answers{0: 2}, []int64{5}, 0, 0, 2},
 		"Refused":                {refusal, nil, nil, 0, 0, 0},
 		"RefusedButDone":         {refusal, nil, []int64{4}, 1, 0, 0},
 		"RefusedButAcknowledged": {refusal, answers{4: 1}, nil, 0, 1, 1},

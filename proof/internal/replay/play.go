@@ -12,7 +12,6 @@ import (
 	"github.com/tooldedup/dedup/internal/process"
 	"github.com/tooldedup/dedup/internal/recording"
 	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
-	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
 )
 
@@ -24,7 +23,6 @@ type play struct {
 	console *console
 	db      *database
 	places  []*place
-	paying  *paying // nil unless writes pay outside the database
 
 	// The writes so far: their tool_call_ids, and their sessions, tools and arguments.
 	ids, intents map[string]bool
@@ -56,13 +54,6 @@ func playArm(ctx context.Context, f *flags, mode worker.Mode, rec *recording.Rec
 
 	task := f.task
 	task.Mode, task.Schemas, task.Tools = mode, p.db.schemas, ledger.Tools(rec)
-	if task.Pays != payment.Off {
-		if err := p.startPaying(ctx); err != nil {
-			return nil, err
-		}
-		defer p.paying.provider.Close()
-		task.Provider = p.paying.provider.URL
-	}
 	defer p.closePlaces()
 	for i := range workerCount {
 		task.DatabaseURL, task.Name = p.db.urls[i%len(p.db.urls)], fmt.Sprintf("dedup-replay-%d", i+1)
@@ -91,9 +82,6 @@ func (p *play) sessions(ctx context.Context) (err error) {
 	r.Processes = p.processes()
 	if r.Checked.Records, err = p.db.countRecords(ctx); err != nil {
 		return err
-	}
-	if p.paying != nil {
-		r.External = p.paying.result()
 	}
 	if p.task.Metrics {
 		r.Metrics, err = p.compareMetrics(ctx)

@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 )
 
 // compared is a result with two arms.
@@ -115,24 +113,6 @@ func TestFailure(t *testing.T) {
 	require.Empty(t, r.failure())
 	require.Equal(t, "1083 doubled effects, 1981 wrong answers", r.Naive.failure())
 	require.Equal(t, "2 lost writes", (&result{Lost: 2}).failure())
-}
-
-func TestExternalTable(t *testing.T) {
-	t.Parallel()
-	r := compared()
-	r.Naive = nil
-	r.External = &externalResult{
-		Kind: payment.LookUp, Calls: 63, Refused: 2, Requests: 99, Parked: 21, Happened: 3,
-		Mishaps: map[payment.Mishap]int{payment.RequestLost: 11, payment.KilledAfter: 12},
-	}
-	require.Empty(t, r.failure())
-	var out bytes.Buffer
-	require.NoError(t, writeTable(&out, r))
-	golden(t, "external.txt", out.Bytes())
-
-	r.External.Doubled, r.External.Lost, r.External.Wrong, r.External.Local, r.External.Known = 1, 2, 3, 4, 5
-	require.Equal(t, "1 doubled payments, 2 lost payments, 3 records that are not in the book, "+
-		"4 local writes that are not there once, 5 parked, and it could be known", r.failure())
 }
 
 func TestMetricsTable(t *testing.T) {

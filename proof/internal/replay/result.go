@@ -3,8 +3,6 @@ package replay
 import (
 	"fmt"
 	"strings"
-
-	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 )
 
 // result is the figures of one arm.
@@ -52,9 +50,6 @@ type result struct {
 	// Checked has the sources of the three figures above.
 	Checked checked `json:"checked"`
 
-	// External is set if calls paid outside the database.
-	External *externalResult `json:"external,omitempty"`
-
 	// Metrics is set if the workers exported metrics.
 	Metrics *metricsResult `json:"metrics,omitempty"`
 
@@ -100,28 +95,6 @@ type metricsResult struct {
 	Disagree int `json:"disagree"`
 }
 
-// externalResult is the figures of the calls that paid outside the database.
-type externalResult struct {
-	Kind payment.Kind `json:"kind"`
-	// Calls counts the calls, and Refused the calls that the tool refused before paying. Requests
-	// counts the provider's requests, and Mishaps the unanswered ones.
-	Calls    int                    `json:"calls"`
-	Refused  int                    `json:"refused"`
-	Requests int                    `json:"requests"`
-	Mishaps  map[payment.Mishap]int `json:"mishaps"`
-	// Parked counts parked calls, and Happened the parked calls that had been paid.
-	Parked   int `json:"parked"`
-	Happened int `json:"parked_happened"`
-	// All figures below must be zero. Known counts parked calls whose outcome could be known.
-	// Doubled and Lost compare calls with the provider's book, and Wrong compares the records with
-	// it. Local counts calls whose own writes are not there exactly once.
-	Known   int `json:"parked_known"`
-	Doubled int `json:"doubled"`
-	Lost    int `json:"lost"`
-	Wrong   int `json:"wrong"`
-	Local   int `json:"local"`
-}
-
 type figure struct {
 	name  string
 	value int
@@ -136,23 +109,9 @@ func (r *result) outcome() []figure {
 	}
 }
 
-// outcome returns the figures that must be zero.
-func (e *externalResult) outcome() []figure {
-	return []figure{
-		{"doubled payments", e.Doubled},
-		{"lost payments", e.Lost},
-		{"records that are not in the book", e.Wrong},
-		{"local writes that are not there once", e.Local},
-		{"parked, and it could be known", e.Known},
-	}
-}
-
 // failure describes the defects, "" for none.
 func (r *result) failure() string {
 	figures := r.outcome()
-	if r.External != nil {
-		figures = append(figures, r.External.outcome()...)
-	}
 	if r.Metrics != nil {
 		figures = append(figures, figure{"tools whose metrics do not agree", r.Metrics.Disagree})
 	}

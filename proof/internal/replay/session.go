@@ -33,8 +33,6 @@ type written struct {
 	repeated bool
 	// answered counts the successful answers by their entry of the ledger.
 	answered map[int64]int
-	// faults counts the faults of its deliveries, and parked its parked answers.
-	faults, parked int
 }
 
 // scope and keyOf are the call's identity.
@@ -88,7 +86,6 @@ func (s *session) round(ctx context.Context, w *written, planned round) error {
 	for kind, count := range applied {
 		s.result.Faults[kind] += count
 		s.result.FaultsTotal += count
-		w.faults += count
 	}
 	for _, at := range planned.workers {
 		s.places[at].proxy.Reset() // frees the kept statement texts
@@ -111,14 +108,7 @@ func (s *session) deliver(ctx context.Context, w *written, call *recording.Call,
 		if w != nil {
 			s.count(call.Tool, answer, err)
 		}
-		switch {
-		case err == nil && answer.Parked:
-			op, err := s.paying.resolve(ctx, s, w)
-			if err != nil {
-				return lab.Hopeless{Err: err}
-			}
-			return fmt.Errorf("parked, and its verdict is not carried out yet: %+v", op)
-		case err == nil || ctx.Err() != nil:
+		if err == nil || ctx.Err() != nil {
 			return err
 		}
 		if err = failed.add(err); !errors.As(err, &lab.Hopeless{}) {

@@ -5,8 +5,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-
-	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 )
 
 // row is a line of a table, for one arm. The zero row is an empty line.
@@ -40,19 +38,6 @@ func (r *result) rows() []row {
 	rows = append(rows, row{})
 	for _, f := range r.outcome() {
 		rows = append(rows, number(f.name, f.value))
-	}
-	if e := r.External; e != nil {
-		rows = append(rows, row{},
-			number("paid by a provider with "+string(e.Kind), e.Calls),
-			number("  refused before", e.Refused),
-			number("  requests", e.Requests))
-		for _, m := range payment.Mishaps {
-			rows = append(rows, number("    "+string(m), e.Mishaps[m]))
-		}
-		rows = append(rows, number("  parked", e.Parked), number("  parked, and it had happened", e.Happened), row{})
-		for _, f := range e.outcome() {
-			rows = append(rows, number(f.name, f.value))
-		}
 	}
 	if m := r.Metrics; m != nil {
 		of := func(label string, exported, seen int) row {

@@ -103,9 +103,9 @@ type Refusal struct {
 // Error implements error.
 func (r *Refusal) Error() string { return r.Text }
 
-// Look returns the recorded answer of the call that [WithRef] put into ctx, or its refusal as a
+// look returns the recorded answer of the call that [WithRef] put into ctx, or its refusal as a
 // [dedup.Final].
-func Look(ctx context.Context, tx pgx.Tx) (text string, err error) {
+func look(ctx context.Context, tx pgx.Tx) (text string, err error) {
 	var refused bool
 	err = tx.QueryRow(ctx, Begins+` WHERE ref = $1`, refOf(ctx)).Scan(&refused, &text)
 	switch {
@@ -117,8 +117,8 @@ func Look(ctx context.Context, tx pgx.Tx) (text string, err error) {
 	return text, err
 }
 
-// Enter adds the call's row to the ledger and returns its number. A tool calls it last.
-func Enter(ctx context.Context, tx pgx.Tx) (entry int64, err error) {
+// enter adds the call's row to the ledger and returns its number. A tool calls it last.
+func enter(ctx context.Context, tx pgx.Tx) (entry int64, err error) {
 	err = tx.QueryRow(ctx, Ends+` (session, ref) SELECT session, ref FROM replay_calls WHERE ref = $1 RETURNING entry`, refOf(ctx)).Scan(&entry)
 	return entry, err
 }
@@ -142,8 +142,8 @@ type Tool struct {
 
 // Run runs the tool on the caller's transaction, for the call that [WithRef] put into ctx.
 func (t Tool) Run(ctx context.Context, tx pgx.Tx) (out Out, err error) {
-	if out.Text, err = Look(ctx, tx); err == nil && t.Class.Writes() {
-		out.Entry, err = Enter(ctx, tx)
+	if out.Text, err = look(ctx, tx); err == nil && t.Class.Writes() {
+		out.Entry, err = enter(ctx, tx)
 	}
 	return out, err
 }

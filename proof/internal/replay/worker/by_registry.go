@@ -8,10 +8,8 @@ import (
 	"net/http"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/proof/internal/lab"
 	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
-	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -45,17 +43,6 @@ func (s *server) deliver(ctx context.Context, d Delivery) (Answer, error) {
 	if s.mode == Naive {
 		out, err := domain.naive(ctx, t)
 		return answerOf(out, false, false, err)
-	}
-	if handle, pays := s.paying[d.Tool]; pays {
-		key, err := d.key()
-		if err != nil {
-			return Answer{}, err
-		}
-		result, err := handle.Do(ctx, dedup.Call{Scope: d.Scope, Key: key}, payment.In{Ref: d.Ref, Args: d.Args})
-		if _, parked := errors.AsType[*external.ParkedError](err); parked {
-			return Answer{Parked: true}, nil
-		}
-		return answerOf(ledger.Out{Text: result.Value.Text}, result.Replayed, result.Recovered, err)
 	}
 	result, err := domain.registry.Invoke(ctx, tool.Invocation{
 		Scope: d.Scope, Session: d.Session, Turn: d.Turn, CallID: d.ToolCallID,

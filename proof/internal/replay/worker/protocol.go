@@ -11,7 +11,6 @@ import (
 	"net/http"
 
 	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
-	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 )
 
 // Mode is a way to execute deliveries.
@@ -57,10 +56,6 @@ type Task struct {
 	Tools map[string][]ledger.Tool `json:"tools,omitempty"`
 	// Schemas is true if each domain has its own schema, with the domain's name.
 	Schemas bool `json:"schemas,omitempty"`
-	// Pays is the kind of the provider for writes outside the database, payment.Off for none.
-	// Provider is its URL.
-	Pays     payment.Kind `json:"pays,omitempty"`
-	Provider string       `json:"provider,omitempty"`
 	// Metrics is true if the worker has a page for Prometheus at /metrics.
 	Metrics bool `json:"metrics,omitempty"`
 	// Attempts bounds the attempts of a call. 0 is the library's default.
@@ -96,8 +91,6 @@ type Answer struct {
 	// call's own.
 	Replayed  bool `json:"replayed,omitempty"`
 	Recovered bool `json:"recovered,omitempty"`
-	// Parked is true if there is no answer before a person resolves the operation.
-	Parked bool `json:"parked,omitempty"`
 	// Error is set without an answer. The delivery must be sent again.
 	Error string `json:"error,omitempty"`
 	// Unknown is true if the delivery may have had its effect despite the Error.

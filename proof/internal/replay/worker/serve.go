@@ -13,10 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/proof/internal/lab"
 	"github.com/tooldedup/dedup/proof/internal/replay/ledger"
-	"github.com/tooldedup/dedup/proof/internal/replay/payment"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -47,10 +45,6 @@ type server struct {
 	mux     *http.ServeMux
 	domains map[string]*domain
 	waits   waits
-
-	// These are set if some tools pay outside the database.
-	outside *external.Tools
-	paying  map[string]*external.Handle[payment.In, payment.Out]
 }
 
 // domain is the tools of a domain, its pool and its schema.
@@ -98,11 +92,6 @@ func (s *server) open(ctx context.Context, task Task) (err error) {
 			return fmt.Errorf("%s tools: %w", name, err)
 		}
 	}
-	if task.Pays != payment.Off {
-		if err := s.pay(task); err != nil {
-			return err
-		}
-	}
 	switch task.Way {
 	case Registry:
 		s.mux.HandleFunc("POST /", s.serveDelivery)
@@ -130,36 +119,8 @@ func connect(ctx context.Context, task Task, schema string) (*pgxpool.Pool, erro
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// pay makes writes act outside the database. All domains then share one schema and one table of
-// operations.
-func (s *server) pay(task Task) (err error) {
-	s.paying = map[string]*external.Handle[payment.In, payment.Out]{}
-	for _, d := range s.domains {
-		if s.outside == nil {
-			if s.outside, err = external.New(d.deduper, &external.Options{Lease: payment.Lease}); err != nil {
-				return err
-			}
-		}
-		for name, t := range d.tools {
-			if !t.Class.Writes() || s.paying[name] != nil { // all domains share one table
-				continue
-			}
-			pays := payment.Tool{Name: name, Kind: task.Pays, Pool: d.pool, URL: task.Provider, Worker: task.Name}
-			if s.paying[name], err = external.Add(s.outside, pays.External()); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// close waits for running payments and closes the pools.
+// close closes the pools.
 func (s *server) close() error {
-	if s.outside != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), payment.Lease)
-		defer cancel()
-		_ = s.outside.Close(ctx) // another worker completes them
-	}
 	for _, d := range s.domains {
 		d.pool.Close()
 	}
