@@ -34,10 +34,6 @@ worker processes killed. With dedup each write still takes effect once.
 --through chooses the way of a delivery to the tools of a worker: the registry in its
 process, or its HTTP or MCP server, over a connection that is cut.
 
---metrics makes the workers report to OpenTelemetry and export to Prometheus. At the end each
-tool's exported counts must equal the counts of its answers. The counts of a killed process are
-missing. --attempts 1 leaves retries to the orchestrator, so that callers get unknown outcomes.
-
 --citus plays on the Citus cluster whose nodes ` + citusdb.URLsVariable + ` names, the coordinator's first. Each
 domain is a tenant with its own distributed schema, and the workers connect to all nodes.
 Connections between the nodes are cut before a COMMIT or in its answer.
@@ -51,8 +47,8 @@ check failed; 2 for a wrong command line; 130 after Ctrl-C.`
 // flags is the command line.
 type flags struct {
 	recording, faults, html, databaseURL string
-	// task is the part of the workers' task that all share: the way, metrics, attempts.
-	task worker.Task
+
+	way worker.Way
 
 	citus, naive, compare, json, verbose bool
 	seed                                 uint64
@@ -77,9 +73,7 @@ func Command() *cobra.Command {
 	set := cmd.Flags()
 	set.StringVar(&f.recording, "recording", "", "`folder` of the recording (default $TAUBENCH_DIR, ../shared/taubench beside the repository, or the small one inside this program)")
 	set.StringVar(&f.faults, "faults", "all", "`list` of faults, separated by commas: all, none, "+names(allKinds[:]))
-	set.StringVar((*string)(&f.task.Way), "through", string(worker.Registry), "`way` of a delivery to the tools: "+names(worker.Ways[:]))
-	set.BoolVar(&f.task.Metrics, "metrics", false, "compare the workers' metrics with their answers")
-	set.IntVar(&f.task.Attempts, "attempts", 0, "`number` of attempts of a call (default the library's)")
+	set.StringVar((*string)(&f.way), "through", string(worker.Registry), "`way` of a delivery to the tools: "+names(worker.Ways[:]))
 	set.BoolVar(&f.naive, "naive", false, "deliver without dedup, as an ordinary retry wrapper does")
 	set.BoolVar(&f.compare, "compare", false, "run both, naive first, and print them side by side")
 	set.BoolVar(&f.json, "json", false, "print one JSON object instead of the table")
@@ -96,24 +90,20 @@ func (f *flags) settle() (err error) {
 	if f.kinds, err = parseKinds(f.faults); err != nil {
 		return exit.Usage("--faults: %w", err)
 	}
-	if err := known("way", f.task.Way, worker.Ways[:]); err != nil {
+	if err := known("way", f.way, worker.Ways[:]); err != nil {
 		return exit.Usage("--through: %w", err)
 	}
-	networked := f.task.Way.Networked()
+	networked := f.way.Networked()
 	compared := f.compare || f.html != ""
 	switch {
 	case !networked && strings.Contains(f.faults, string(cutConnection)):
-		return exit.Usage("--faults %s: through the %s there is no connection to cut", f.faults, f.task.Way)
+		return exit.Usage("--faults %s: through the %s there is no connection to cut", f.faults, f.way)
 	case !f.citus && strings.Contains(f.faults, string(betweenNodes)):
 		return exit.Usage("--faults %s: without --citus there is nothing between nodes", f.faults)
-	case f.task.Metrics && (networked || f.naive || compared):
-		return exit.Usage("--metrics works through the registry, with dedup and without --compare")
 	case f.citus && f.databaseURL != "":
 		return exit.Usage("--citus: the cluster is the one of %s; leave --database-url out", citusdb.URLsVariable)
 	case f.citus && citusdb.Missing() != "":
 		return exit.Usage("--citus: %s", citusdb.Missing())
-	case f.task.Attempts < 0:
-		return exit.Usage("--attempts: must not be negative")
 	case f.naive && compared:
 		return exit.Usage("--naive and --compare: choose one; --html implies --compare")
 	}

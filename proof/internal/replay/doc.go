@@ -20,6 +20,6 @@
 //	plan, draw            what is to happen to each write, from the seed
 //	play, session         one arm: calls, rounds, deliveries
 //	place, faults         the driver's hold on the workers, and what befalls them
-//	judge, metrics          what is compared
+//	judge                   what is compared
 //	result, table, page   the figures, as JSON, text and a page
 package replay

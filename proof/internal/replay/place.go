@@ -2,9 +2,7 @@ package replay
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -68,28 +66,12 @@ func (p *place) mishap() *lab.HTTPMishap {
 	return next()
 }
 
-// deliver sends a delivery to the process and waits for its answer. Beside an error, the answer is
-// empty unless the process gave a reason.
+// deliver sends a delivery to the process and waits for its answer.
 func (p *place) deliver(ctx context.Context, d worker.Delivery) (worker.Answer, error) {
 	if _, err := p.seat.Server(); err != nil {
 		return worker.Answer{}, err
 	}
 	return p.client.Deliver(ctx, d)
-}
-
-// scrape returns the process's page of metrics. The counts of a killed process are lost.
-func (p *place) scrape(ctx context.Context) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, lab.Patience)
-	defer cancel()
-	web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, page, err := lab.Ask(ctx, web, http.MethodGet, p.front.URL()+"/metrics", nil, nil)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = errors.New(response.Status)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("scraping %s: %w", p.task.Name, err)
-	}
-	return page, nil
 }
 
 // close ends the process and the proxies. It kills a process that does not end in time.

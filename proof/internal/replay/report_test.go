@@ -115,23 +115,6 @@ func TestFailure(t *testing.T) {
 	require.Equal(t, "2 lost writes", (&result{Lost: 2}).failure())
 }
 
-func TestMetricsTable(t *testing.T) {
-	t.Parallel()
-	r := compared()
-	r.Naive = nil
-	r.Metrics = &metricsResult{
-		Seen:     counts{Calls: 1400, Replayed: 1000, Recovered: 30, Unknown: 2, Waits: 50},
-		Exported: counts{Calls: 1300, Replayed: 900, Recovered: 29, Unknown: 2, Waits: 49},
-	}
-	require.Empty(t, r.failure())
-	var out bytes.Buffer
-	require.NoError(t, writeTable(&out, r))
-	golden(t, "metrics.txt", out.Bytes())
-
-	r.Metrics.Disagree = 3
-	require.Equal(t, "3 tools whose metrics do not agree", r.failure())
-}
-
 func TestThousands(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", -1234: "-1,234", -123: "-123", 1234567: "1,234,567"} {

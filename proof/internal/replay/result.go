@@ -50,9 +50,6 @@ type result struct {
 	// Checked has the sources of the three figures above.
 	Checked checked `json:"checked"`
 
-	// Metrics is set if the workers exported metrics.
-	Metrics *metricsResult `json:"metrics,omitempty"`
-
 	Seconds float64 `json:"seconds"`
 
 	// Naive is the other arm of a comparison.
@@ -86,15 +83,6 @@ type checked struct {
 	Records int `json:"records"` // rows of tool_dedup at the end
 }
 
-// metricsResult compares the workers' exported counts with their answers.
-type metricsResult struct {
-	Seen     counts `json:"seen"`
-	Exported counts `json:"exported"`
-	// Disagree counts the tools whose exported counts differ from the counts by answers. The counts
-	// of a killed process are lost, so after kills only higher exported counts disagree.
-	Disagree int `json:"disagree"`
-}
-
 type figure struct {
 	name  string
 	value int
@@ -111,12 +99,8 @@ func (r *result) outcome() []figure {
 
 // failure describes the defects, "" for none.
 func (r *result) failure() string {
-	figures := r.outcome()
-	if r.Metrics != nil {
-		figures = append(figures, figure{"tools whose metrics do not agree", r.Metrics.Disagree})
-	}
 	var parts []string
-	for _, figure := range figures {
+	for _, figure := range r.outcome() {
 		if figure.value != 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", figure.value, figure.name))
 		}

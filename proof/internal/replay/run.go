@@ -103,7 +103,7 @@ func playArms(ctx context.Context, f *flags, rec *recording.Recording, c *consol
 		}
 	}()
 	c.printf("postgres:  %s", s.Source)
-	c.printf("through:   %s", f.task.Way)
+	c.printf("through:   %s", f.way)
 	c.printf("seed:      %d", f.seed)
 
 	var naive *result

@@ -39,19 +39,6 @@ func (r *result) rows() []row {
 	for _, f := range r.outcome() {
 		rows = append(rows, number(f.name, f.value))
 	}
-	if m := r.Metrics; m != nil {
-		of := func(label string, exported, seen int) row {
-			return row{label, thousands(exported) + " of " + thousands(seen)}
-		}
-		rows = append(rows, row{},
-			of("calls, exported", m.Exported.Calls, m.Seen.Calls),
-			of("  replayed", m.Exported.Replayed, m.Seen.Replayed),
-			of("  recovered", m.Exported.Recovered, m.Seen.Recovered),
-			of("  unknown", m.Exported.Unknown, m.Seen.Unknown),
-			of("waits, exported", m.Exported.Waits, m.Seen.Waits),
-			row{"duplicate rate", fmt.Sprintf("%.2f %% of %.2f %%", 100*m.Exported.duplicateRate(), 100*m.Seen.duplicateRate())},
-			number("tools whose metrics do not agree", m.Disagree))
-	}
 	return rows
 }
 

@@ -20,11 +20,9 @@ func (s *server) serveDelivery(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "reading a delivery: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	before := s.waits.Load()
 	answer, err := s.deliver(r.Context(), d)
-	answer.Waits = s.waits.Load() - before
 	if err != nil {
-		answer.Error, answer.Unknown = err.Error(), errors.Is(err, dedup.ErrOutcomeUnknown)
+		answer.Error = err.Error()
 	}
 	_ = json.NewEncoder(w).Encode(answer) // a caller without the answer asks again
 }
@@ -42,7 +40,7 @@ func (s *server) deliver(ctx context.Context, d Delivery) (Answer, error) {
 	ctx = ledger.WithRef(ctx, d.Ref)
 	if s.mode == Naive {
 		out, err := domain.naive(ctx, t)
-		return answerOf(out, false, false, err)
+		return answerOf(out, false, err)
 	}
 	result, err := domain.registry.Invoke(ctx, tool.Invocation{
 		Scope: d.Scope, Session: d.Session, Turn: d.Turn, CallID: d.ToolCallID,
@@ -52,7 +50,7 @@ func (s *server) deliver(ctx context.Context, d Delivery) (Answer, error) {
 	if err == nil {
 		err = json.Unmarshal(result.JSON, &out)
 	}
-	return answerOf(out, result.Replayed, result.Recovered, err)
+	return answerOf(out, result.Replayed, err)
 }
 
 func (d Delivery) key() (string, error) {
@@ -61,9 +59,9 @@ func (d Delivery) key() (string, error) {
 
 // answerOf returns an agent's answer from a tool's result. A refusal is an answer, with a record or
 // without.
-func answerOf(out ledger.Out, replayed, recovered bool, err error) (Answer, error) {
+func answerOf(out ledger.Out, replayed bool, err error) (Answer, error) {
 	if recorded, ok := errors.AsType[*dedup.RefusedError](err); ok {
-		return Answer{Text: recorded.Message, Refused: true, Replayed: recorded.Replayed, Recovered: recorded.Recovered}, nil
+		return Answer{Text: recorded.Message, Refused: true, Replayed: recorded.Replayed}, nil
 	}
 	if refusal, ok := errors.AsType[*ledger.Refusal](err); ok {
 		return Answer{Text: refusal.Text, Refused: true}, nil
@@ -71,7 +69,7 @@ func answerOf(out ledger.Out, replayed, recovered bool, err error) (Answer, erro
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{Text: out.Text, Entry: out.Entry, Replayed: replayed, Recovered: recovered}, nil
+	return Answer{Text: out.Text, Entry: out.Entry, Replayed: replayed}, nil
 }
 
 // registryClient sends deliveries to the worker's process.
@@ -80,25 +78,25 @@ type registryClient struct {
 	web  *http.Client
 }
 
-// Deliver implements Client. The answer beside an error is the worker's own, if the worker gave a
-// reason.
-func (c *registryClient) Deliver(ctx context.Context, d Delivery) (answer Answer, err error) {
+// Deliver implements Client.
+func (c *registryClient) Deliver(ctx context.Context, d Delivery) (Answer, error) {
 	text, err := json.Marshal(d)
 	if err != nil {
-		return answer, err
+		return Answer{}, err
 	}
 	response, body, err := lab.Ask(ctx, c.web, http.MethodPost, c.base+"/", nil, text)
 	switch {
 	case err != nil:
-		return answer, err
+		return Answer{}, err
 	case response.StatusCode != http.StatusOK:
-		return answer, errors.New(response.Status)
+		return Answer{}, errors.New(response.Status)
 	}
+	var answer Answer
 	if err := json.Unmarshal(body, &answer); err != nil {
 		return Answer{}, fmt.Errorf("reading the answer: %w", err)
 	}
 	if answer.Error != "" {
-		return answer, errors.New(answer.Error)
+		return Answer{}, errors.New(answer.Error)
 	}
 	return answer, nil
 }

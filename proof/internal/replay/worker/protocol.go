@@ -56,10 +56,6 @@ type Task struct {
 	Tools map[string][]ledger.Tool `json:"tools,omitempty"`
 	// Schemas is true if each domain has its own schema, with the domain's name.
 	Schemas bool `json:"schemas,omitempty"`
-	// Metrics is true if the worker has a page for Prometheus at /metrics.
-	Metrics bool `json:"metrics,omitempty"`
-	// Attempts bounds the attempts of a call. 0 is the library's default.
-	Attempts int `json:"attempts,omitempty"`
 }
 
 // Delivery is one tool call, as a model's runtime delivers it.
@@ -87,16 +83,10 @@ type Answer struct {
 	// Refused is true if the text is a refusal. Entry is the ledger's row of a write.
 	Refused bool  `json:"refused,omitempty"`
 	Entry   int64 `json:"entry,omitempty"`
-	// Replayed is true if the answer came from a record, and Recovered if the record was this
-	// call's own.
-	Replayed  bool `json:"replayed,omitempty"`
-	Recovered bool `json:"recovered,omitempty"`
+	// Replayed is true if the answer came from a record.
+	Replayed bool `json:"replayed,omitempty"`
 	// Error is set without an answer. The delivery must be sent again.
 	Error string `json:"error,omitempty"`
-	// Unknown is true if the delivery may have had its effect despite the Error.
-	Unknown bool `json:"unknown,omitempty"`
-	// Waits counts the waits for a twin.
-	Waits int64 `json:"waits,omitempty"`
 }
 
 // Client delivers to one worker process. It is safe for concurrent use. After an error there is no

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -44,7 +43,6 @@ type server struct {
 	mode    Mode
 	mux     *http.ServeMux
 	domains map[string]*domain
-	waits   waits
 }
 
 // domain is the tools of a domain, its pool and its schema.
@@ -59,15 +57,7 @@ func (s *server) open(ctx context.Context, task Task) (err error) {
 	if s.mode != Naive && s.mode != Dedup {
 		return fmt.Errorf("unknown mode %q", s.mode)
 	}
-	opts := dedup.Options{IdleTimeout: idleTimeout, Tracer: &s.waits, Retry: dedup.RetryPolicy{MaxAttempts: task.Attempts}}
-	if task.Metrics {
-		tracer, page, err := newMetrics()
-		if err != nil {
-			return err
-		}
-		opts.Tracer = dedup.MultiTracer(tracer, &s.waits)
-		s.mux.Handle("GET /metrics", page)
-	}
+	opts := dedup.Options{IdleTimeout: idleTimeout}
 	for name, tools := range task.Tools {
 		if task.Schemas {
 			opts.Schema = name
@@ -147,17 +137,4 @@ func (d *domain) naive(ctx context.Context, t ledger.Tool) (out ledger.Out, err 
 		}
 	}
 	return out, fmt.Errorf("gave up after %d attempts: %w", naiveAttempts, err)
-}
-
-// waits counts the waits for twins.
-type waits struct{ atomic.Int64 }
-
-func (*waits) TraceCallStart(ctx context.Context, _ dedup.CallData) context.Context { return ctx }
-
-func (*waits) TraceCallEnd(context.Context, dedup.CallEndData) {}
-
-func (w *waits) TraceEvent(_ context.Context, event dedup.Event) {
-	if _, ok := event.(dedup.WaitStartData); ok {
-		w.Add(1)
-	}
 }
