@@ -111,7 +111,7 @@ agents: ## Lint the agents of examples/agents, and kill each at every step
 .PHONY: test-citus
 test-citus: ## Run the tests of Citus on the cluster whose nodes DEDUP_CITUS_URLS names
 	@test -n "$$DEDUP_CITUS_URLS" || { echo "DEDUP_CITUS_URLS names no Citus cluster; docs/sharded.md describes the cluster"; exit 1; }
-	$(GO) test $(LINK) $(RACE) -count 1 -parallel 4 -timeout 25m -run '^Test(Long)?Citus' ./internal/contract ./external ./cmd/dedup/internal/doctor ./proof/internal/replay
+	$(GO) test $(LINK) $(RACE) -count 1 -parallel 4 -timeout 25m -run '^Test(Long)?Citus' ./internal/contract ./external ./cmd/dedup/internal/doctor
 
 # Some tests need PgBouncer. If it is not installed, scripts/unpack unpacks Debian's package and its
 # libraries into .cache. If that fails too, those tests are skipped with a message.

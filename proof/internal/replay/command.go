@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tooldedup/dedup/internal/citusdb"
 	"github.com/tooldedup/dedup/internal/exit"
 	"github.com/tooldedup/dedup/proof/internal/lab"
 	"github.com/tooldedup/dedup/proof/internal/replay/worker"
@@ -34,10 +33,6 @@ worker processes killed. With dedup each write still takes effect once.
 --through chooses the way of a delivery to the tools of a worker: the registry in its
 process, or its HTTP or MCP server, over a connection that is cut.
 
---citus plays on the Citus cluster whose nodes ` + citusdb.URLsVariable + ` names, the coordinator's first. Each
-domain is a tenant with its own distributed schema, and the workers connect to all nodes.
-Connections between the nodes are cut before a COMMIT or in its answer.
-
 The replay uses the server of --database-url or of DEDUP_DATABASE_URL. Without these it finds
 or starts one. It creates a new database there and drops it at the end.
 
@@ -47,12 +42,11 @@ check failed; 2 for a wrong command line; 130 after Ctrl-C.`
 // flags is the command line.
 type flags struct {
 	recording, faults, html, databaseURL string
+	naive, compare, json, verbose        bool
 
-	way worker.Way
-
-	citus, naive, compare, json, verbose bool
-	seed                                 uint64
-	kinds                                kindSet // of faults
+	way   worker.Way
+	seed  uint64
+	kinds kindSet // of faults
 }
 
 // Command returns the command `proof replay`. It stops when its context ends.
@@ -80,7 +74,6 @@ func Command() *cobra.Command {
 	set.StringVar(&f.html, "html", "", "write a page that shows both to `file`; implies --compare")
 	set.Uint64Var(&f.seed, "seed", 0, "`number` that decides the plan (default random, and printed)")
 	set.StringVar(&f.databaseURL, "database-url", "", "postgres:// `URL` of a server, whose user may create databases")
-	set.BoolVar(&f.citus, "citus", false, "play on the Citus cluster of $"+citusdb.URLsVariable+", a schema for each tenant")
 	set.BoolVar(&f.verbose, "verbose", false, "list differences and repeated deliveries")
 	return cmd
 }
@@ -98,17 +91,10 @@ func (f *flags) settle() (err error) {
 	switch {
 	case !networked && strings.Contains(f.faults, string(cutConnection)):
 		return exit.Usage("--faults %s: through the %s there is no connection to cut", f.faults, f.way)
-	case !f.citus && strings.Contains(f.faults, string(betweenNodes)):
-		return exit.Usage("--faults %s: without --citus there is nothing between nodes", f.faults)
-	case f.citus && f.databaseURL != "":
-		return exit.Usage("--citus: the cluster is the one of %s; leave --database-url out", citusdb.URLsVariable)
-	case f.citus && citusdb.Missing() != "":
-		return exit.Usage("--citus: %s", citusdb.Missing())
 	case f.naive && compared:
 		return exit.Usage("--naive and --compare: choose one; --html implies --compare")
 	}
 	f.kinds[cutConnection] = f.kinds[cutConnection] && networked // "all" has both
-	f.kinds[betweenNodes] = f.kinds[betweenNodes] && f.citus
 	f.compare = compared
 	if f.html == "" {
 		return nil

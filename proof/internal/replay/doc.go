@@ -7,9 +7,6 @@
 // once, while connections are cut, backends terminated and processes killed. As an orchestrator
 // does, it delivers again after a missing answer.
 //
-// On a Citus cluster each domain is a tenant with its own distributed schema. The workers connect
-// to all nodes, and connections between nodes are cut too.
-//
 // A delivery reaches the tools of a worker through the registry in its process, or
 // through its HTTP or MCP routes, over a connection that may be cut.
 //

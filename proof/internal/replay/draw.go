@@ -20,9 +20,6 @@ const (
 
 	// Every round may lose a connection to a worker.
 	cutConnectionShare = 0.4
-
-	// The first round, which commits, may lose a connection between nodes.
-	betweenNodesShare = 0.6
 )
 
 // choice is one of several. Its weight is its frequency.
@@ -68,12 +65,10 @@ var (
 	}
 )
 
-// These are the variants of a lost answer, of a cut connection to a worker, and of a cut connection
-// between nodes.
+// These are the variants of a lost answer and of a cut connection to a worker.
 var (
-	losses   = []choice[how]{{1, reset}, {1, closed}, {1, cut}}
-	cuts     = []choice[how]{{1, requestSent}, {1, answerLost}, {1, answerBroken}}
-	nodeCuts = []choice[how]{{2, commitUnsent}, {1, reset}, {1, closed}, {1, cut}}
+	losses = []choice[how]{{1, reset}, {1, closed}, {1, cut}}
+	cuts   = []choice[how]{{1, requestSent}, {1, answerLost}, {1, answerBroken}}
 )
 
 // draw returns the plan of the write ref.
@@ -95,7 +90,6 @@ func draw(seed uint64, ref string, refused bool, set kindSet) writePlan {
 	for i := range rounds { // drawn last, so that the rest of a plan does not depend on it
 		rounds[i].faults = append(rounds[i].faults, d.perhaps(cutConnection, cutConnectionShare, cuts)...)
 	}
-	rounds[0].faults = append(rounds[0].faults, d.perhaps(betweenNodes, betweenNodesShare, nodeCuts)...)
 	return writePlan{rounds: rounds, last: last}
 }
 

@@ -38,7 +38,7 @@ func TestDrawIsFrozen(t *testing.T) {
 			{workers: []int{2, 6}, faults: []fault{{kill, effectEnds}, {cutBeforeCommit, ""}}},
 		},
 		last: 7,
-	}, draw(1, "session/2/call", false, without(everything(t), cutConnection, betweenNodes)))
+	}, draw(1, "session/2/call", false, without(everything(t), cutConnection)))
 
 	require.Equal(t, writePlan{
 		rounds: []round{
@@ -47,20 +47,16 @@ func TestDrawIsFrozen(t *testing.T) {
 			{workers: []int{4}, faults: []fault{{cutConnection, answerLost}}},
 		},
 		last: 0,
-	}, draw(1, "session/8/call", false, without(everything(t), betweenNodes)))
+	}, draw(1, "session/8/call", false, everything(t)))
 }
 
-// TestCutsAddToAPlan shows that the rest of a plan does not depend on cuts, whether between client
-// and worker or between nodes.
+// TestCutsAddToAPlan shows that the rest of a plan does not depend on cuts.
 func TestCutsAddToAPlan(t *testing.T) {
 	t.Parallel()
 	set := everything(t)
 	for i := range 200 {
 		ref := fmt.Sprintf("session/%d/call", i)
-		plain := draw(1, ref, false, without(set, cutConnection, betweenNodes))
-		cut := draw(1, ref, false, without(set, betweenNodes))
-		requireAdded(t, plain, cut)
-		requireAdded(t, cut, draw(1, ref, false, set))
+		requireAdded(t, draw(1, ref, false, without(set, cutConnection)), draw(1, ref, false, set))
 	}
 }
 
@@ -87,7 +83,7 @@ func TestDrawIsSound(t *testing.T) {
 	t.Parallel()
 	set := everything(t)
 	seen := map[faultKind]int{}
-	deliveries, faults, cuts, between := 0, 0, 0, 0
+	deliveries, faults, cuts := 0, 0, 0
 	const writes = 2000
 	for i := range writes {
 		refused := i%6 == 0
@@ -110,12 +106,6 @@ func TestDrawIsSound(t *testing.T) {
 					require.Contains(t, []how{requestSent, answerLost, answerBroken}, fault.how)
 					continue
 				}
-				if fault.kind == betweenNodes {
-					between++
-					require.Zero(t, at)
-					require.Contains(t, []how{commitUnsent, reset, closed, cut}, fault.how)
-					continue
-				}
 				faults++
 				require.Equal(t, at > 0, fault.kind == lostReply, "what needs a COMMIT comes first")
 				require.False(t, refused && fault.how == effectEnds)
@@ -128,7 +118,6 @@ func TestDrawIsSound(t *testing.T) {
 	require.InDelta(t, 11.3, float64(deliveries)/writes, 1)
 	require.InDelta(t, 3, float64(faults)/writes, 0.5)
 	require.InDelta(t, 1.2, float64(cuts)/writes, 0.1)
-	require.InDelta(t, 0.6, float64(between)/writes, 0.05)
 }
 
 func TestDrawKeepsToTheSet(t *testing.T) {

@@ -51,12 +51,6 @@ func (p *play) lay(ctx context.Context, planned round) *ambush {
 		a.faults = append(a.faults, &armedFault{fault: planned})
 	}
 	for _, f := range a.faults {
-		if f.kind == betweenNodes {
-			for i, proxy := range p.db.between {
-				f.arm(proxy, i)
-			}
-			continue
-		}
 		for _, at := range planned.workers {
 			if f.kind == cutConnection {
 				p.places[at].meet(f.cutNext)
@@ -142,7 +136,7 @@ func (f fault) wireKind() faultproxy.Kind {
 	switch {
 	case f.kind == delayedCommit:
 		return faultproxy.Delayed
-	case f.kind == cutBeforeCommit, f.kind == betweenNodes && f.how == commitUnsent:
+	case f.kind == cutBeforeCommit:
 		return faultproxy.Dropped
 	case f.how == reset:
 		return faultproxy.ReplyReset
@@ -177,7 +171,7 @@ func opens(u faultproxy.Unit) bool {
 	return len(u.Executes) > 0 && strings.HasPrefix(strings.ToLower(u.Executes[0]), "begin")
 }
 
-// where returns the faultproxy.Fault.Where of a worker's or a node's proxy.
+// where returns the faultproxy.Fault.Where of a worker's proxy.
 func (f *armedFault) where(at int) func(faultproxy.Unit) bool {
 	return func(u faultproxy.Unit) bool { return f.aims(u) && f.take(at, u.Conn) }
 }

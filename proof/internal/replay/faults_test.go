@@ -19,8 +19,6 @@ func TestWireKind(t *testing.T) {
 		{terminate, effectBegins}: faultproxy.Hold, {terminate, effectEnds}: faultproxy.Hold,
 		{kill, effectBegins}: faultproxy.Hold, {kill, effectEnds}: faultproxy.Hold,
 		{kill, commitUnsent}: faultproxy.Hold, {kill, commitSent}: faultproxy.Hold, {kill, committed}: faultproxy.ReplyDelayed,
-		{betweenNodes, commitUnsent}: faultproxy.Dropped, {betweenNodes, reset}: faultproxy.ReplyReset,
-		{betweenNodes, closed}: faultproxy.ReplyClosed, {betweenNodes, cut}: faultproxy.ReplyCut,
 	} {
 		require.Equal(t, want, planned.wireKind(), "%s %s", planned.kind, planned.how)
 	}
@@ -49,7 +47,6 @@ func TestAims(t *testing.T) {
 		{fault{kind: lostAnswer, how: reset}, []string{"commit"}},
 		{fault{kind: cutBeforeCommit}, []string{"commit"}},
 		{fault{kind: delayedCommit}, []string{"commit"}},
-		{fault{kind: betweenNodes, how: commitUnsent}, []string{"commit"}},
 	} {
 		var hits []string
 		for name, unit := range units {

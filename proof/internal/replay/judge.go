@@ -12,7 +12,7 @@ import (
 
 // check compares the ledger of the session with its writes.
 func (s *session) check(ctx context.Context) error {
-	entries, err := ledger.Entries(ctx, s.db.domains[s.recorded.Domain], s.recorded.ID)
+	entries, err := ledger.Entries(ctx, s.db.pool, s.recorded.ID)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (s *session) checkRepeat(ctx context.Context, w *written) error {
 		if err != nil {
 			return err
 		}
-		if ran, err = s.db.hasRecord(ctx, w.call.Domain, scope(w.call), w.call.Tool, key); err != nil {
+		if ran, err = s.db.hasRecord(ctx, scope(w.call), w.call.Tool, key); err != nil {
 			return err
 		}
 	}

@@ -24,7 +24,6 @@ var faultWords = map[faultKind]string{
 	delayedCommit:   "COMMIT arrives late, when a retry already runs.",
 	lostReply:       "The first answer to a later delivery is lost.",
 	cutConnection:   "The connection to the worker is cut after the request, or in its answer.",
-	betweenNodes:    "The connection between two nodes of a cluster is cut before a COMMIT, or in its answer.",
 }
 
 // bars is a row of a chart: a figure of both arms, and its bars in percent of the longest bar.

@@ -49,9 +49,6 @@ const (
 	// cutConnection cuts the connection between client and worker after the request. The registry
 	// has no such connection.
 	cutConnection faultKind = "cut-connection"
-	// betweenNodes cuts the connection between two nodes of a cluster before a COMMIT or in its
-	// answer. A single server has none.
-	betweenNodes faultKind = "between-nodes"
 
 	// twins2 and twins8 are rounds of 2 and of 8 concurrent deliveries. They count as rounds and
 	// not as faults.
@@ -63,7 +60,7 @@ const (
 var (
 	faultKinds = allKinds[:len(allKinds)-2]
 	allKinds   = [...]faultKind{
-		lostAnswer, cutBeforeCommit, terminate, kill, delayedCommit, lostReply, cutConnection, betweenNodes, twins2, twins8,
+		lostAnswer, cutBeforeCommit, terminate, kill, delayedCommit, lostReply, cutConnection, twins2, twins8,
 	}
 )
 
@@ -71,7 +68,7 @@ var (
 type how string
 
 const (
-	// lostAnswer, lostReply and betweenNodes.
+	// lostAnswer and lostReply.
 	reset  how = "reset" // the connection breaks with a RST
 	closed how = "close" // the connection ends with a FIN
 	cut    how = "cut"   // the answer ends in its middle
@@ -80,7 +77,7 @@ const (
 	effectBegins how = "effect-begins" // none of its statements has run
 	effectEnds   how = "effect-ends"   // all but the last have run
 
-	// kill and betweenNodes: the state of the COMMIT.
+	// kill: the state of the COMMIT.
 	commitUnsent how = "commit-unsent" // it never reaches the server
 	commitSent   how = "commit-sent"   // it is on its way and arrives
 	committed    how = "committed"     // it was executed, the answer is on its way

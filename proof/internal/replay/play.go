@@ -49,12 +49,12 @@ func playArm(ctx context.Context, f *flags, mode worker.Mode, rec *recording.Rec
 			err = errors.Join(err, dropErr)
 		}
 	}()
-	c.printf("%-10s database %s", string(mode)+":", p.db.name)
+	c.printf("%-10s database %s", string(mode)+":", p.db.Name)
 
-	task := worker.Task{Mode: mode, Way: f.way, Schemas: p.db.schemas, Tools: ledger.Tools(rec)}
+	task := worker.Task{DatabaseURL: p.db.URL, Mode: mode, Way: f.way, Tools: ledger.Tools(rec)}
 	defer p.closePlaces()
 	for i := range workerCount {
-		task.DatabaseURL, task.Name = p.db.urls[i%len(p.db.urls)], fmt.Sprintf("dedup-replay-%d", i+1)
+		task.Name = fmt.Sprintf("dedup-replay-%d", i+1)
 		place, err := newPlace(process.Command{Args: []string{workerName}, Stderr: c}, task)
 		if err != nil {
 			return nil, fmt.Errorf("starting workers: %w", err)

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/tooldedup/dedup/internal/citusdb"
 )
 
 func TestUsageErrors(t *testing.T) {
@@ -20,9 +19,7 @@ func TestUsageErrors(t *testing.T) {
 		"UnknownFault":    {[]string{"--faults", "kill,fire"}, `unknown fault "fire"`},
 		"NoFault":         {[]string{"--faults", ""}, "unknown fault"},
 		"UnknownWay":      {[]string{"--through", "pigeon"}, `unknown way "pigeon"; known are registry`},
-		"CitusAndURL":     {[]string{"--citus", "--database-url", "postgres://h/d"}, "--citus: "},
 		"NothingToCut":    {[]string{"--faults", "kill,cut-connection"}, "no connection to cut"},
-		"NoNodes":         {[]string{"--faults", "kill,between-nodes"}, "nothing between nodes"},
 		"NegativeSeed":    {[]string{"--seed", "-1"}, "invalid argument"},
 		"NaiveAndCompare": {[]string{"--naive", "--compare"}, "choose one"},
 		"NaiveAndHTML":    {[]string{"--naive", "--html", "page.html"}, "choose one"},
@@ -40,15 +37,6 @@ func TestUsageErrors(t *testing.T) {
 			require.Empty(t, o.out)
 		})
 	}
-}
-
-// TestCitusWithoutCluster changes the process's environment, so it cannot run in parallel.
-func TestCitusWithoutCluster(t *testing.T) {
-	t.Setenv(citusdb.URLsVariable, "postgres://u:secret@h/alone")
-	o := execute(t.Context(), "--citus")
-	require.Equal(t, 2, o.code)
-	require.Contains(t, o.stderr, "names no Citus cluster")
-	require.NotContains(t, o.stderr, "secret")
 }
 
 func TestRunFails(t *testing.T) {

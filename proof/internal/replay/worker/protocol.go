@@ -54,8 +54,6 @@ type Task struct {
 	Way  Way    `json:"way"`
 	// Tools are the tools of each domain.
 	Tools map[string][]ledger.Tool `json:"tools,omitempty"`
-	// Schemas is true if each domain has its own schema, with the domain's name.
-	Schemas bool `json:"schemas,omitempty"`
 }
 
 // Delivery is one tool call, as a model's runtime delivers it.

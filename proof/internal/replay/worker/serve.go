@@ -45,7 +45,7 @@ type server struct {
 	domains map[string]*domain
 }
 
-// domain is the tools of a domain, its pool and its schema.
+// domain is the tools of a domain and its pool.
 type domain struct {
 	pool     *pgxpool.Pool
 	tools    map[string]ledger.Tool
@@ -59,15 +59,12 @@ func (s *server) open(ctx context.Context, task Task) (err error) {
 	}
 	opts := dedup.Options{IdleTimeout: idleTimeout}
 	for name, tools := range task.Tools {
-		if task.Schemas {
-			opts.Schema = name
-		}
 		d := &domain{tools: map[string]ledger.Tool{}}
 		definitions := make([]tool.Definition, len(tools))
 		for i, t := range tools {
 			d.tools[t.Name], definitions[i] = t, t.Definition()
 		}
-		if d.pool, err = connect(ctx, task, opts.Schema); err != nil {
+		if d.pool, err = connect(ctx, task); err != nil {
 			return err
 		}
 		s.domains[name] = d
@@ -95,16 +92,12 @@ func (s *server) open(ctx context.Context, task Task) (err error) {
 	}
 }
 
-// connect makes a pool with a schema first on the search path. "" keeps the role's search path.
-func connect(ctx context.Context, task Task, schema string) (*pgxpool.Pool, error) {
+func connect(ctx context.Context, task Task) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(task.DatabaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("reading the database URL: %w", err)
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = task.Name
-	if schema != "" {
-		config.ConnConfig.RuntimeParams["search_path"] = schema
-	}
 	config.MaxConns = maxConns
 	return pgxpool.NewWithConfig(ctx, config)
 }
