@@ -14,16 +14,15 @@ import (
 	"github.com/tooldedup/dedup/proof/bench/internal/way"
 )
 
-// A Site is a way's databases, with calls that can be replayed.
+// A Site is a way's database, with calls that can be replayed.
 type Site struct {
 	Way   way.Way
 	Seeds []string // keys of earlier calls
-	// Pools connect to the way's databases.
-	Pools []*pgxpool.Pool
+	Pool  *pgxpool.Pool
 
-	databases []*scratchdb.Database
-	direct    Line
-	first     atomic.Int64 // calls with new keys
+	database *scratchdb.Database
+	direct   Line
+	first    atomic.Int64 // calls with new keys
 }
 
 // A Line has the addresses of the servers, or of proxies before them.
@@ -40,70 +39,55 @@ func (b *Bed) Line() (l Line) {
 	return l
 }
 
-// Site makes the databases of a way. The error is [ErrNoRedis] if the way needs a Redis and there
+// Site makes the database of a way. The error is [ErrNoRedis] if the way needs a Redis and there
 // is none.
 func (b *Bed) Site(ctx context.Context, w way.Way) (_ *Site, err error) {
 	if w.NeedsRedis && b.Redis == nil {
 		return nil, b.noRedis
 	}
-	s := &Site{Way: w, direct: b.Line()}
+	db, err := scratchdb.Create(ctx, b.URL, "bench_"+w.Name+"_")
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.New(ctx, db.URL)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to database %s: %w", db.Name, err)
+	}
+	s := &Site{Way: w, Pool: pool, database: db, direct: b.Line()}
 	defer func() {
 		if err != nil {
 			s.Close()
 		}
 	}()
-	for range w.Databases {
-		db, err := scratchdb.Create(ctx, b.URL, "bench_"+w.Name+"_")
-		if err != nil {
-			return nil, err
-		}
-		pool, err := pgxpool.New(ctx, db.URL)
-		if err != nil {
-			return nil, fmt.Errorf("connecting to database %s: %w", db.Name, err)
-		}
-		s.databases, s.Pools = append(s.databases, db), append(s.Pools, pool)
-	}
-	if _, err := s.Pools[0].Exec(ctx, way.Effects); err != nil {
+	if _, err := s.Pool.Exec(ctx, way.Effects); err != nil {
 		return nil, fmt.Errorf("creating the table of effects: %w", err)
 	}
 	if w.Prepare != nil {
-		if err := w.Prepare(ctx, s.Pools[0]); err != nil {
+		if err := w.Prepare(ctx, s.Pool); err != nil {
 			return nil, fmt.Errorf("preparing %s: %w", w.Name, err)
 		}
 	}
 	return s, nil
 }
 
-// Close closes the connections of Pools.
-func (s *Site) Close() {
-	for _, pool := range s.Pools {
-		pool.Close()
-	}
-}
+// Close closes the connections of Pool.
+func (s *Site) Close() { s.Pool.Close() }
 
-// Drop closes the connections and removes the databases, which takes as long as a checkpoint.
+// Drop closes the connections and removes the database, which takes as long as a checkpoint.
 func (s *Site) Drop(ctx context.Context) (err error) {
 	s.Close()
-	ctx = context.WithoutCancel(ctx) // the measurement may have been interrupted
-	for _, db := range s.databases {
-		err = errors.Join(err, db.Drop(ctx))
-	}
-	return err
+	return s.database.Drop(context.WithoutCancel(ctx)) // the measurement may have been interrupted
 }
 
-// URL is the URL of the database with the effects.
-func (s *Site) URL() string { return s.databases[0].URL }
+// URL is the URL of the database.
+func (s *Site) URL() string { return s.database.URL }
 
 // Env is the way's environment for a number of clients, without a proxy.
 func (s *Site) Env(clients int) way.Env { return s.EnvOver(s.direct, clients) }
 
 // EnvOver is the way's environment over a line.
 func (s *Site) EnvOver(line Line, clients int) way.Env {
-	env := way.Env{Redis: line.Redis, Clients: clients}
-	for _, db := range s.databases {
-		env.Postgres = append(env.Postgres, Via(db.URL, line.Postgres))
-	}
-	return env
+	return way.Env{Postgres: Via(s.URL(), line.Postgres), Redis: line.Redis, Clients: clients}
 }
 
 // Via is the URL with another address.
@@ -154,7 +138,7 @@ func (s *Site) Seed(ctx context.Context, calls int) error {
 // Verify counts the effects: each used key has exactly one.
 func (s *Site) Verify(ctx context.Context) error {
 	var effects, keys int64
-	if err := s.Pools[0].QueryRow(ctx, `SELECT count(*), count(DISTINCT ref) FROM effects`).Scan(&effects, &keys); err != nil {
+	if err := s.Pool.QueryRow(ctx, `SELECT count(*), count(DISTINCT ref) FROM effects`).Scan(&effects, &keys); err != nil {
 		return fmt.Errorf("counting the effects of %s: %w", s.Way.Name, err)
 	}
 	if want := s.first.Load(); effects != want || keys != want {

@@ -20,7 +20,7 @@ func TestVerify(t *testing.T) {
 	require.NoError(t, s.Verify(t.Context()))
 
 	exec := func(sql string) {
-		_, err := s.Pools[0].Exec(t.Context(), sql)
+		_, err := s.Pool.Exec(t.Context(), sql)
 		require.NoError(t, err)
 	}
 	exec(`INSERT INTO effects (ref) SELECT ref FROM effects LIMIT 1`)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -30,14 +29,14 @@ type counts struct {
 // directly and alone, so the figures are counts and not measurements. Round trips are counted for
 // single operations. Everything else is averaged over others.
 func count(ctx context.Context, b *bed.Bed, s *bed.Site, seeds int, n counts) (costs []Cost, err error) {
-	empty, err := stored(ctx, s.Pools)
+	empty, err := stored(ctx, s.Pool)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.Seed(ctx, seeds); err != nil {
 		return nil, err
 	}
-	full, err := stored(ctx, s.Pools)
+	full, err := stored(ctx, s.Pool)
 	if err != nil {
 		return nil, err
 	}
@@ -63,16 +62,12 @@ const warmTrips = 20
 // median of single operations counts, because a way may now and then work in the background.
 func (c *Cost) countTrips(ctx context.Context, b *bed.Bed, s *bed.Site, n counts) error {
 	env := s.Env(1)
-	var proxies []*faultproxy.Proxy
-	for i, url := range env.Postgres {
-		p, err := faultproxy.New(url)
-		if err != nil {
-			return err
-		}
-		defer p.Close()
-		proxies = append(proxies, p)
-		env.Postgres[i] = p.URL()
+	proxy, err := faultproxy.New(env.Postgres)
+	if err != nil {
+		return err
 	}
+	defer proxy.Close()
+	env.Postgres = proxy.URL()
 	var redis *bed.Redis
 	if s.Way.NeedsRedis {
 		redis = b.Redis
@@ -90,16 +85,11 @@ func (c *Cost) countTrips(ctx context.Context, b *bed.Bed, s *bed.Site, n counts
 			if err != nil {
 				return err
 			}
-			for _, p := range proxies {
-				p.Reset()
-			}
+			proxy.Reset()
 			if err := session.Call(ctx, next(0)); err != nil {
 				return err
 			}
-			made := 0
-			for _, p := range proxies {
-				made += p.Snapshot().RoundTrips
-			}
+			made := proxy.Snapshot().RoundTrips
 			after, err := redis.Commands(ctx)
 			if err != nil {
 				return err
@@ -133,7 +123,7 @@ func (c *Cost) countCalls(ctx context.Context, b *bed.Bed, s *bed.Site, n counts
 		if err := errors.Join(b.Checkpoint(ctx), callAll(warm)); err != nil {
 			return err
 		}
-		pools := slices.Concat(session.Pools, s.Pools, []*pgxpool.Pool{b.Admin})
+		pools := []*pgxpool.Pool{session.Pool, s.Pool, b.Admin}
 		before, err := readWAL(ctx, b.Admin, pools)
 		if err != nil {
 			return err

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
@@ -176,7 +175,7 @@ func TestStored(t *testing.T) {
 		INSERT INTO effects SELECT generate_series(1, 1000);
 		CREATE TABLE empty (id int)`)
 	require.NoError(t, err)
-	bytes, err := stored(t.Context(), []*pgxpool.Pool{pool})
+	bytes, err := stored(t.Context(), pool)
 	require.NoError(t, err)
 	require.EqualValues(t, (5+5)*8192, bytes)
 }

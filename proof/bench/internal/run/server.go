@@ -10,25 +10,21 @@ import (
 // stored is the size of all tables and indexes except the effects' and the system's, vacuumed. Only
 // main forks count: the maps of free space and visibility take a few pages in any table. No record
 // of the benchmark is long enough for TOAST.
-func stored(ctx context.Context, pools []*pgxpool.Pool) (all int64, err error) {
-	for _, pool := range pools {
-		if _, err := pool.Exec(ctx, `VACUUM`); err != nil {
-			return 0, fmt.Errorf("vacuuming: %w", err)
-		}
-		var bytes int64
-		err := pool.QueryRow(ctx, `
-			SELECT coalesce(sum(pg_relation_size(c.oid)), 0)::bigint
-			FROM pg_class c
-			JOIN pg_namespace n ON n.oid = c.relnamespace
-			WHERE c.relkind IN ('r', 'i')
-			AND c.relname <> 'effects'
-			AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')`).Scan(&bytes)
-		if err != nil {
-			return 0, fmt.Errorf("asking for the sizes of tables: %w", err)
-		}
-		all += bytes
+func stored(ctx context.Context, pool *pgxpool.Pool) (bytes int64, err error) {
+	if _, err := pool.Exec(ctx, `VACUUM`); err != nil {
+		return 0, fmt.Errorf("vacuuming: %w", err)
 	}
-	return all, nil
+	err = pool.QueryRow(ctx, `
+		SELECT coalesce(sum(pg_relation_size(c.oid)), 0)::bigint
+		FROM pg_class c
+		JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE c.relkind IN ('r', 'i')
+		AND c.relname <> 'effects'
+		AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')`).Scan(&bytes)
+	if err != nil {
+		return 0, fmt.Errorf("asking for the sizes of tables: %w", err)
+	}
+	return bytes, nil
 }
 
 // A walState is the state of the server's WAL.

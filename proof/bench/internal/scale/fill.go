@@ -71,14 +71,14 @@ func filled(ctx context.Context, b *bed.Bed, f filling) (*bed.Site, error) {
 		return nil, err
 	}
 	for _, sql := range []string{"CREATE TABLE specimen AS SELECT * FROM tool_dedup", "ANALYZE specimen", "TRUNCATE tool_dedup"} {
-		if _, err := site.Pools[0].Exec(ctx, sql); err != nil {
+		if _, err := site.Pool.Exec(ctx, sql); err != nil {
 			return nil, fmt.Errorf("taking the record to copy: %w", err)
 		}
 	}
 	if err := f.into(ctx, site); err != nil {
 		return nil, err
 	}
-	if _, err := site.Pools[0].Exec(ctx, "VACUUM (ANALYZE) tool_dedup"); err != nil {
+	if _, err := site.Pool.Exec(ctx, "VACUUM (ANALYZE) tool_dedup"); err != nil {
 		return nil, fmt.Errorf("vacuuming: %w", err)
 	}
 	b.Say("filled %s records with %s keys in %s", measure.Text(f.records), f.keys, time.Since(began).Round(time.Millisecond))
@@ -124,13 +124,13 @@ func timeSQL() string {
 // into fills the table.
 func (f filling) into(ctx context.Context, site *bed.Site) error {
 	var now time.Time
-	if err := site.Pools[0].QueryRow(ctx, "SELECT now()").Scan(&now); err != nil {
+	if err := site.Pool.QueryRow(ctx, "SELECT now()").Scan(&now); err != nil {
 		return err
 	}
 	each := (f.from - f.to) / time.Duration(f.records)
 	size := min(max(f.records/fillChunks, leastChunk), mostChunk)
 	for done := 0; done < f.records; done += size {
-		_, err := site.Pools[0].Exec(ctx, fmt.Sprintf(fillSQL, timeSQL()), done, min(done+size, f.records), now, f.from, each,
+		_, err := site.Pool.Exec(ctx, fmt.Sprintf(fillSQL, timeSQL()), done, min(done+size, f.records), now, f.from, each,
 			f.keys == OrderedKeys, f.swept, f.result, f.tombstone)
 		if err != nil {
 			return fmt.Errorf("writing records: %w", err)
@@ -150,7 +150,7 @@ type Sizes struct {
 
 // sizesOf also counts the records.
 func sizesOf(ctx context.Context, site *bed.Site) (s Sizes, err error) {
-	err = site.Pools[0].QueryRow(ctx, `
+	err = site.Pool.QueryRow(ctx, `
 		SELECT count(*), pg_relation_size('tool_dedup'), pg_relation_size('tool_dedup_pkey'), pg_relation_size('tool_dedup_due')
 		  FROM tool_dedup`).Scan(&s.Records, &s.Heap, &s.PrimaryKey, &s.DueIndex)
 	s.Total = s.Heap + s.PrimaryKey + s.DueIndex

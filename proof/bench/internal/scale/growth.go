@@ -144,13 +144,13 @@ func walPerCall(ctx context.Context, site *bed.Site, keys KeyKind, n int) (perCa
 	const position = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
 	err = site.Session(ctx, site.Env(1), func(session *way.Session) error {
 		var before, after int64
-		if err := site.Pools[0].QueryRow(ctx, position).Scan(&before); err != nil {
+		if err := site.Pool.QueryRow(ctx, position).Scan(&before); err != nil {
 			return err
 		}
 		if _, err := (measure.Load{Clients: 1, MinOps: n}).Run(ctx, calls(session, keys)); err != nil {
 			return err
 		}
-		err := site.Pools[0].QueryRow(ctx, position).Scan(&after)
+		err := site.Pool.QueryRow(ctx, position).Scan(&after)
 		perCall = float64(after-before) / float64(n)
 		return err
 	})

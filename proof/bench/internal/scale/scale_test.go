@@ -84,7 +84,7 @@ func TestKeysOfFilledTables(t *testing.T) {
 		site, err := filled(t.Context(), b, fresh(kind, 100))
 		require.NoError(t, err)
 		defer site.Close()
-		rows, _ := site.Pools[0].Query(t.Context(), "SELECT key, created_at FROM tool_dedup ORDER BY ctid")
+		rows, _ := site.Pool.Query(t.Context(), "SELECT key, created_at FROM tool_dedup ORDER BY ctid")
 		var key, before string
 		var created time.Time
 		_, err = pgx.ForEachRow(rows, []any{&key, &created}, func() error {
@@ -117,7 +117,7 @@ func TestFilledRecordsAreTheLibrarysOwn(t *testing.T) {
 
 	var key string
 	var due, ages int
-	pool := site.Pools[0]
+	pool := site.Pool
 	require.NoError(t, pool.QueryRow(t.Context(), `
 		SELECT min(key), count(*) FILTER (WHERE expires_at <= now()), count(DISTINCT created_at) FROM tool_dedup`).Scan(&key, &due, &ages))
 	require.Zero(t, due)

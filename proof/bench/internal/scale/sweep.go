@@ -106,7 +106,7 @@ func sweepOf(ctx context.Context, b *bed.Bed, o SweepOptions, due due, load bool
 
 // sweepAll sweeps once and returns the records a second. All due records must be gone.
 func sweepAll(ctx context.Context, site *bed.Site, o SweepOptions, due due) (float64, error) {
-	d, err := dedup.New(site.Pools[0], nil)
+	d, err := dedup.New(site.Pool, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -16,7 +16,7 @@ import (
 // openSQL opens a database on the session's pool that keeps as many connections as there are
 // clients.
 func openSQL(s *Session) *sql.DB {
-	db := stdlib.OpenDBFromPool(s.pool())
+	db := stdlib.OpenDBFromPool(s.Pool)
 	db.SetMaxIdleConns(s.Clients)
 	s.atEnd(db.Close)
 	return db
@@ -59,39 +59,20 @@ type booking struct {
 
 func (booking) TableName() string { return "effects" }
 
-func openGorm(s *Session) (*gorm.DB, error) {
-	return gorm.Open(postgres.New(postgres.Config{Conn: openSQL(s)}), &gorm.Config{Logger: logger.Discard})
-}
-
-func insertGorm(tx *gorm.DB, ref string) (row, error) {
-	b := booking{Ref: ref}
-	err := tx.Create(&b).Error
-	return row{ID: b.ID}, err
-}
-
-// bareGorm is the effect's transaction by gorm, without protection.
-func bareGorm(_ context.Context, s *Session) (caller, error) {
-	orm, err := openGorm(s)
-	return func(ctx context.Context, keys []string) error {
-		return orm.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-			_, err := insertGorm(tx, keys[0])
-			return err
-		})
-	}, err
-}
-
 // doGorm is dedup.Do with an effect by gorm.
 func doGorm(_ context.Context, s *Session) (caller, error) {
-	orm, err := openGorm(s)
+	orm, err := gorm.Open(postgres.New(postgres.Config{Conn: openSQL(s)}), &gorm.Config{Logger: logger.Discard})
 	if err != nil {
 		return nil, err
 	}
-	d, err := dedup.New(s.pool(), nil)
+	d, err := dedup.New(s.Pool, nil)
 	return func(ctx context.Context, keys []string) error {
 		_, err := dedup.Do(ctx, d, call(keys[0]), sqldedup.Effect(func(ctx context.Context, tx *sql.Tx) (row, error) {
 			session := orm.Session(&gorm.Session{NewDB: true, Context: ctx})
 			session.Statement.ConnPool = tx
-			return insertGorm(session, keys[0])
+			b := booking{Ref: keys[0]}
+			err := session.Create(&b).Error
+			return row{ID: b.ID}, err
 		}))
 		return err
 	}, err

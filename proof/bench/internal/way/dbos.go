@@ -14,15 +14,15 @@ const dbosShutdown = 10 * time.Second
 
 type workflow = func(dbos.Context, args) (row, error)
 
-// dbosTransaction is a workflow of DBOS Transact with one transaction. Its id is the key. If
-// application and system share a pool, the step's checkpoint is part of the effect's transaction.
-// Otherwise, as in DBOS's documentation, the step is recorded in both.
+// dbosTransaction is a workflow of DBOS Transact with one transaction. Its id is the key.
+// Application and system share a pool, so the step's checkpoint is part of the effect's
+// transaction.
 func dbosTransaction(ctx context.Context, s *Session) (caller, error) {
 	system, err := newDBOS(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	source, err := dbos.NewDataSource(system, s.pool())
+	source, err := dbos.NewDataSource(system, s.Pool)
 	if err != nil {
 		return nil, err
 	}
@@ -42,14 +42,14 @@ func dbosStep(ctx context.Context, s *Session) (caller, error) {
 		return nil, err
 	}
 	return launch(system, s, func(ctx dbos.Context, in args) (row, error) {
-		return dbos.RunAsStep(ctx, func(ctx context.Context) (row, error) { return insert(ctx, s.pool(), in.Ref) })
+		return dbos.RunAsStep(ctx, func(ctx context.Context) (row, error) { return insert(ctx, s.Pool, in.Ref) })
 	})
 }
 
-// newDBOS keeps DBOS's records in the second database, or in the application's own without one.
+// newDBOS keeps DBOS's records in the application's database.
 func newDBOS(ctx context.Context, s *Session) (dbos.Context, error) {
 	return dbos.NewContext(ctx, dbos.Config{
-		AppName: "bench", SystemDBPool: s.Pools[len(s.Pools)-1], ApplicationVersion: "1", ExecutorID: "bench",
+		AppName: "bench", SystemDBPool: s.Pool, ApplicationVersion: "1", ExecutorID: "bench",
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 }

@@ -38,7 +38,7 @@ func externalAccept(_ context.Context, s *Session) (caller, error) {
 // provider adds a tool that acts outside the database. Its provider is an INSERT that commits
 // alone: one trip, as to a provider.
 func provider(s *Session) (*dedup.Deduper, *external.Handle[args, row], error) {
-	d, err := dedup.New(s.pool(), nil)
+	d, err := dedup.New(s.Pool, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -50,7 +50,7 @@ func provider(s *Session) (*dedup.Deduper, *external.Handle[args, row], error) {
 	handle, err := external.Add(tools, external.Tool[args, row]{
 		Name: Tool,
 		Perform: func(ctx context.Context, _ external.Attempt, in args) (row, error) {
-			return insert(ctx, s.pool(), in.Ref)
+			return insert(ctx, s.Pool, in.Ref)
 		},
 		Ref:     func(out row) string { return strconv.Itoa(out.ID) },
 		KeyKept: 24 * time.Hour,

@@ -26,7 +26,7 @@ func book(ref string) dedup.Effect[row] {
 // library makes calls with a Deduper on the session's pool.
 func library(make func(ctx context.Context, d *dedup.Deduper, keys []string) error) connect {
 	return func(_ context.Context, s *Session) (caller, error) {
-		d, err := dedup.New(s.pool(), nil)
+		d, err := dedup.New(s.Pool, nil)
 		return func(ctx context.Context, keys []string) error { return make(ctx, d, keys) }, err
 	}
 }
@@ -42,14 +42,6 @@ func doLookFirst(ctx context.Context, d *dedup.Deduper, keys []string) error {
 	c.LookFirst = true
 	_, err := dedup.Do(ctx, d, c, book(keys[0]))
 	return err
-}
-
-// doTx calls in a transaction of pgx without other statements.
-func doTx(ctx context.Context, d *dedup.Deduper, keys []string) error {
-	return pgx.BeginFunc(ctx, d.Pool(), func(tx pgx.Tx) error {
-		_, err := dedup.DoTx(ctx, d, tx, call(keys[0]), book(keys[0]))
-		return err
-	})
 }
 
 // doTxInBeginFunc calls in a transaction of the library without other statements.
@@ -103,7 +95,7 @@ func doOTel(sampled float64) connect {
 		if err != nil {
 			return nil, err
 		}
-		d, err := dedup.New(s.pool(), &dedup.Options{Tracer: tracer})
+		d, err := dedup.New(s.Pool, &dedup.Options{Tracer: tracer})
 		return func(ctx context.Context, keys []string) error { return do(ctx, d, keys) }, err
 	}
 }

@@ -30,7 +30,7 @@ func redisLock(ctx context.Context, s *Session) (caller, error) {
 	if err := client.Ping(ctx).Err(); err != nil {
 		return nil, fmt.Errorf("connecting to Redis: %w", err)
 	}
-	return func(ctx context.Context, keys []string) error { return callLocked(ctx, client, s.pool(), keys[0]) }, nil
+	return func(ctx context.Context, keys []string) error { return callLocked(ctx, client, s.Pool, keys[0]) }, nil
 }
 
 func callLocked(ctx context.Context, client *redis.Client, pool *pgxpool.Pool, key string) error {

@@ -16,19 +16,11 @@ import (
 // not its answer.
 func riverUnique(_ context.Context, s *Session) (caller, error) {
 	unique := &river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true}}
-	return insertJob(s, unique)
-}
-
-// riverJob is an outbox: a job that is inserted in the effect's transaction.
-func riverJob(_ context.Context, s *Session) (caller, error) { return insertJob(s, nil) }
-
-// insertJob makes calls that insert a job and have the effect, unless the job is there.
-func insertJob(s *Session, opts *river.InsertOpts) (caller, error) {
 	// Without queues the client only inserts.
-	client, err := river.NewClient(riverpgxv5.New(s.pool()), &river.Config{})
+	client, err := river.NewClient(riverpgxv5.New(s.Pool), &river.Config{})
 	return func(ctx context.Context, keys []string) error {
-		return pgx.BeginFunc(ctx, s.pool(), func(tx pgx.Tx) error {
-			inserted, err := client.InsertTx(ctx, tx, bookArgs{Scope: Scope, Key: keys[0]}, opts)
+		return pgx.BeginFunc(ctx, s.Pool, func(tx pgx.Tx) error {
+			inserted, err := client.InsertTx(ctx, tx, bookArgs{Scope: Scope, Key: keys[0]}, unique)
 			if err != nil || inserted.UniqueSkippedAsDuplicate {
 				return err
 			}

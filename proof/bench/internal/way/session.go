@@ -12,9 +12,8 @@ import (
 
 // An Env is the environment of a way.
 type Env struct {
-	// Postgres are the URLs of the way's databases: first the database with the effects, then
-	// another one on the same server for ways that keep their records apart.
-	Postgres []string
+	// Postgres is the URL of the way's database.
+	Postgres string
 	// Redis is the address of a Redis server, or empty.
 	Redis string
 	// Clients is the number of concurrent callers. A pool has two more connections.
@@ -27,8 +26,8 @@ type Session struct {
 	// Call makes one call for each of the Batch keys. A key that was used before is replayed, if
 	// the way has replays. Call is safe for concurrent use.
 	Call caller
-	// Pools are the connections to Postgres, a pool for each database.
-	Pools []*pgxpool.Pool
+	// Pool has the connections to Postgres.
+	Pool *pgxpool.Pool
 
 	ends []func() error // closes the way's other resources
 }
@@ -41,26 +40,16 @@ type connect = func(ctx context.Context, s *Session) (caller, error)
 // Open connects the way.
 func (w Way) Open(ctx context.Context, env Env) (_ *Session, err error) {
 	s := &Session{Env: env}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("%s: %w", w.Name, err), s.Close())
-		}
-	}()
-	for _, url := range env.Postgres {
-		pool, err := Pool(ctx, url, env.Clients+2)
-		if err != nil {
-			return nil, err
-		}
-		s.Pools = append(s.Pools, pool)
+	if s.Pool, err = Pool(ctx, env.Postgres, env.Clients+2); err != nil {
+		return nil, fmt.Errorf("%s: %w", w.Name, err)
 	}
-	s.Call, err = w.connect(ctx, s)
-	return s, err
+	if s.Call, err = w.connect(ctx, s); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", w.Name, err), s.Close())
+	}
+	return s, nil
 }
 
-// pool is the pool of the database with the effects.
-func (s *Session) pool() *pgxpool.Pool { return s.Pools[0] }
-
-// atEnd adds a function that Close calls before it closes the pools.
+// atEnd adds a function that Close calls before it closes the pool.
 func (s *Session) atEnd(end func() error) { s.ends = append(s.ends, end) }
 
 // Close ends the session.
@@ -68,9 +57,7 @@ func (s *Session) Close() (err error) {
 	for _, end := range slices.Backward(s.ends) {
 		err = errors.Join(err, end())
 	}
-	for _, pool := range s.Pools {
-		pool.Close()
-	}
+	s.Pool.Close()
 	return err
 }
 

@@ -24,7 +24,7 @@ func createTextbook(ctx context.Context, pool *pgxpool.Pool) error {
 // trip. It only covers the easy case: a lost race is an error, and a lost COMMIT has no answer.
 func textbook(_ context.Context, s *Session) (caller, error) {
 	return func(ctx context.Context, keys []string) error {
-		return pgx.BeginFunc(ctx, s.pool(), func(tx pgx.Tx) error { return lookActRecord(ctx, tx, keys[0]) })
+		return pgx.BeginFunc(ctx, s.Pool, func(tx pgx.Tx) error { return lookActRecord(ctx, tx, keys[0]) })
 	}, nil
 }
 

@@ -25,9 +25,8 @@ type Way struct {
 	Batch int
 	// Replays is true if a second call with the same key has no effect.
 	Replays bool
-	// NeedsRedis and Databases are the requirements on the Env.
+	// NeedsRedis is true if the Env must have a Redis.
 	NeedsRedis bool
-	Databases  int
 	// Prepare creates the way's own tables. It runs once, on an empty database.
 	Prepare func(ctx context.Context, pool *pgxpool.Pool) error
 
@@ -45,27 +44,22 @@ func All() []Way {
 		{Name: "do", Title: "dedup.Do", Replays: true, Prepare: CreateRecords, connect: library(do)},
 		{Name: "sql", Title: "sql.Tx", connect: bareSQL},
 		{Name: "do-sql", Title: "dedup.Do, sql.Tx", Replays: true, Prepare: CreateRecords, connect: library(doSQL)},
-		{Name: "gorm", Title: "gorm", connect: bareGorm},
 		{Name: "do-gorm", Title: "dedup.Do, gorm", Replays: true, Prepare: CreateRecords, connect: doGorm},
 		{Name: "do-otel", Title: "dedup.Do, OTel, all sampled", Replays: true, Prepare: CreateRecords, connect: doOTel(1)},
-		{Name: "do-otel-tenth", Title: "dedup.Do, OTel, a tenth sampled", Replays: true, Prepare: CreateRecords, connect: doOTel(0.1)},
 		{Name: "do-otel-metrics", Title: "dedup.Do, OTel, none sampled", Replays: true, Prepare: CreateRecords, connect: doOTel(0)},
 		{Name: "look-first", Title: "dedup.Do, LookFirst", Replays: true, Prepare: CreateRecords, connect: library(doLookFirst)},
 		{Name: "statement", Title: "dedup.DoStatement", Replays: true, Prepare: CreateRecords, connect: library(doStatement)},
-		{Name: "dotx", Title: "DoTx, pgx.BeginFunc", Replays: true, Prepare: CreateRecords, connect: library(doTx)},
 		{Name: "begin-func", Title: "DoTx, Deduper.BeginFunc", Replays: true, Prepare: CreateRecords, connect: library(doTxInBeginFunc)},
 		{Name: "batch", Title: "dedup.DoBatch of 100", Batch: 100, Replays: true, Prepare: CreateRecords, connect: library(doBatch)},
 		{Name: "external", Title: "external.Do", Replays: true, Prepare: CreateRecords, connect: externalDo},
 		{Name: "accept", Title: "external.Accept", Prepare: CreateRecords, connect: externalAccept},
 		{Name: "river", Title: "River, unique job", Replays: true, Prepare: createJobs, connect: riverUnique},
-		{Name: "river-job", Title: "River, job", Prepare: createJobs, connect: riverJob},
 		{Name: "dbos", Title: "DBOS, one pool", Replays: true, connect: dbosTransaction},
-		{Name: "dbos2", Title: "DBOS, two pools", Replays: true, Databases: 2, connect: dbosTransaction},
 		{Name: "dbos-step", Title: "DBOS, one step", Replays: true, connect: dbosStep},
 		{Name: "redis", Title: "Redis lock and result", Replays: true, NeedsRedis: true, connect: redisLock},
 	}
 	for i := range ways {
-		ways[i].Batch, ways[i].Databases = max(ways[i].Batch, 1), max(ways[i].Databases, 1)
+		ways[i].Batch = max(ways[i].Batch, 1)
 	}
 	return ways
 }
@@ -133,7 +127,7 @@ func insert(ctx context.Context, tx interface {
 // be faster.
 func bare(_ context.Context, s *Session) (caller, error) {
 	return func(ctx context.Context, keys []string) error {
-		return pgx.BeginFunc(ctx, s.pool(), func(tx pgx.Tx) error {
+		return pgx.BeginFunc(ctx, s.Pool, func(tx pgx.Tx) error {
 			_, err := insert(ctx, tx, keys[0])
 			return err
 		})

@@ -48,7 +48,7 @@ func TestAcceptRestarts(t *testing.T) {
 	s, err := start(t).Site(t.Context(), way.Named("accept"))
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
-	_, err = s.Pools[0].Exec(t.Context(), `
+	_, err = s.Pool.Exec(t.Context(), `
 		CREATE SEQUENCE inserts;
 		CREATE FUNCTION fail_first() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN
@@ -63,7 +63,7 @@ func TestAcceptRestarts(t *testing.T) {
 	require.NoError(t, s.Seed(t.Context(), 1))
 	require.NoError(t, s.Verify(t.Context()))
 	var inserts int
-	require.NoError(t, s.Pools[0].QueryRow(t.Context(), `SELECT last_value FROM inserts`).Scan(&inserts))
+	require.NoError(t, s.Pool.QueryRow(t.Context(), `SELECT last_value FROM inserts`).Scan(&inserts))
 	require.Equal(t, 2, inserts)
 }
 
