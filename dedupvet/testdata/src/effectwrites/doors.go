@@ -40,6 +40,21 @@ func (s *service) callTool(ctx context.Context, in string) (int, error) {
 	return 1, savepoint.Commit(ctx)
 }
 
+// A handler may get its transaction from another function.
+func (s *service) callAnother(ctx context.Context, in string) error {
+	tx := ofTheDoor(ctx)
+	if _, err := s.pool.Exec(ctx, insert); err != nil { // want `Exec on a \*pgxpool.Pool in an effect`
+		return err
+	}
+	_, err := tx.Exec(ctx, insert)
+	return err
+}
+
+func ofTheDoor(ctx context.Context) pgx.Tx {
+	tx, _ := mcpdedup.Tx(ctx)
+	return tx
+}
+
 func (s *service) overGRPC(ctx context.Context, in *string) (*string, error) {
 	tx, ok := grpcdedup.Tx(ctx)
 	if !ok {

@@ -25,3 +25,10 @@ func paysWith(pool *pgxpool.Pool) external.Tool[string, int] {
 		},
 	}
 }
+
+func enqueuesWith(pool *pgxpool.Pool) *external.Options {
+	return &external.Options{Enqueue: func(ctx context.Context, tx pgx.Tx, op external.Operation) error {
+		_, err := pool.Exec(ctx, "INSERT INTO queue") // want `Exec on a \*pgxpool.Pool in an effect`
+		return err
+	}}
+}
