@@ -51,7 +51,19 @@
 // # Circuit breakers and budgets
 //
 // Circuit breakers and budgets concern a server and all its callers, not one call, so this package
-// has none. Put them inside the try, so that they see every try; module examples/failsafe does it
-// with failsafe-go. Do treats circuitbreaker.ErrOpen and ratelimiter.ErrExceeded as answers and
-// ends at once. It returns a *GaveUpError if an earlier try left the outcome open.
+// has none. Put them inside the try, so that they see every try. With failsafe-go:
+//
+//	tries := 0
+//	ticket, err := runner.Do(ctx, call, func(ctx context.Context) (Ticket, error) {
+//		if tries++; tries > 1 && !retries.TryAcquirePermit() {
+//			return Ticket{}, ratelimiter.ErrExceeded
+//		}
+//		return failsafe.With(breaker).WithContext(ctx).Get(func() (Ticket, error) {
+//			return create(ctx, title)
+//		})
+//	})
+//
+// Let the breaker count the errors for which [IsRetryable] is true: an answer is no reason to stop.
+// Do treats circuitbreaker.ErrOpen and ratelimiter.ErrExceeded as answers and ends at once. It
+// returns a *GaveUpError if an earlier try left the outcome open.
 package runner
