@@ -165,6 +165,7 @@ func TestAccess(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, b.get(t, "none", pages[7]).code)
 	act.Set("scope", "other")
 	require.Equal(t, http.StatusForbidden, b.post(t, "scoped", "reset", act).code)
+	require.Equal(t, http.StatusForbidden, b.post(t, "scoped", "resolve", act).code)
 	require.Equal(t, http.StatusForbidden, b.post(t, "scoped", "reset?scope=acme", act).code)
 }
 

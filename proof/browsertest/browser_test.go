@@ -29,9 +29,6 @@ func start(t *testing.T) *browser {
 		chromedp.ExecPath(program(t)),
 		chromedp.Flag("no-proxy-server", true),
 		chromedp.Flag("hide-scrollbars", true),
-		// Two hosts other than this machine's names. The browser does not treat them as secure
-		// contexts.
-		chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1"),
 	)
 	if os.Getuid() == 0 {
 		options = append(options, chromedp.NoSandbox)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,8 +36,6 @@ type console struct {
 	tools *external.Tools
 	pay   *external.Handle[payment, receipt]
 	url   string
-	// site is the browser's Sec-Fetch-Site of the last form.
-	site atomic.Value
 }
 
 type payment struct {
@@ -72,12 +69,7 @@ func newConsole(t *testing.T) *console {
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/console/", http.StripPrefix("/console", handler))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			c.site.Store(r.Header.Get("Sec-Fetch-Site"))
-		}
-		mux.ServeHTTP(w, r)
-	}))
+	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	c.url = server.URL + "/console/"
 	return c

@@ -12,13 +12,11 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	inOneBrowser(t, map[string]func(*testing.T, *browser){
-		"Faults":     testFaults,
-		"Live":       testLive,
-		"NoScript":   testNoScript,
-		"Reset":      testReset,
-		"Resolve":    testResolve,
-		"OtherSites": testOtherSites,
-		"NoAccess":   testNoAccess,
+		"Faults":   testFaults,
+		"Live":     testLive,
+		"NoScript": testNoScript,
+		"Reset":    testReset,
+		"Resolve":  testResolve,
 	})
 }
 
