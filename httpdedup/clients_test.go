@@ -2,18 +2,14 @@ package httpdedup_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,12 +18,10 @@ import (
 
 // wireRequest is a request that a client sends.
 type wireRequest struct {
-	Method  string      `json:"method"`
-	Target  string      `json:"target"`
-	Host    string      `json:"host,omitempty"`
-	Headers [][2]string `json:"headers"`
-	Body    []byte      `json:"body"`
-	Framing framing     `json:"framing"`
+	Method, Target, Host string
+	Headers              [][2]string
+	Body                 []byte
+	Framing              framing
 }
 
 // framing says how a client marks the end of a body.
@@ -40,12 +34,10 @@ const (
 	noBody   framing = "none"
 )
 
-// wireAnswer is the answer that a client got, or the reason why it did not send the request.
+// wireAnswer is the answer that a client got.
 type wireAnswer struct {
-	Status   int
-	Replayed string
-	Body     string
-	Error    string
+	Status         int
+	Replayed, Body string
 }
 
 // problemType returns the name of the problem in an answer, or "" if there is none.
@@ -55,14 +47,11 @@ func (a wireAnswer) problemType() string {
 	return strings.TrimPrefix(p.Type, problemBase)
 }
 
-// wireClients are clients in several languages. Each sends its requests one after the other to its
-// own server, and reports each answer. Only Go's client needs no program that may be missing.
+// wireClients are clients over both versions of HTTP. Each sends its requests one after the other
+// to its own server, and returns the answers.
 var wireClients = map[string]func(t *testing.T, url string, requests []wireRequest) []wireAnswer{
-	"Go's net/http": byGo(func(p *http.Protocols) { p.SetHTTP1(true) }),
-	"Go's with h2c": byGo(func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) }),
-	"Node's http":   func(t *testing.T, url string, all []wireRequest) []wireAnswer { return byNode(t, "http", url, all) },
-	"Node's http2":  func(t *testing.T, url string, all []wireRequest) []wireAnswer { return byNode(t, "http2", url, all) },
-	"Node's fetch":  func(t *testing.T, url string, all []wireRequest) []wireAnswer { return byNode(t, "fetch", url, all) },
+	"HTTP1": over(func(p *http.Protocols) { p.SetHTTP1(true) }),
+	"HTTP2": over(func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) }),
 }
 
 // wireServer serves one wrapped handler for every path, over HTTP/1.1 and HTTP/2.
@@ -94,14 +83,14 @@ func wireServer(t *testing.T) (*shop, string) {
 	return s, srv.URL
 }
 
-func byGo(set func(*http.Protocols)) func(*testing.T, string, []wireRequest) []wireAnswer {
+func over(set func(*http.Protocols)) func(*testing.T, string, []wireRequest) []wireAnswer {
 	return func(t *testing.T, url string, requests []wireRequest) (answers []wireAnswer) {
 		t.Helper()
 		client := &http.Client{Transport: &http.Transport{Protocols: new(http.Protocols)}}
 		set(client.Transport.(*http.Transport).Protocols)
 		defer client.CloseIdleConnections()
 		for _, r := range requests {
-			answers = append(answers, readWire(client.Do(r.goRequest(t, url))))
+			answers = append(answers, readWire(t, client, r.goRequest(t, url)))
 		}
 		return answers
 	}
@@ -129,34 +118,14 @@ func (r wireRequest) goRequest(t *testing.T, url string) *http.Request {
 	return req
 }
 
-func readWire(res *http.Response, err error) wireAnswer {
-	if err != nil {
-		return wireAnswer{Error: err.Error()}
-	}
+func readWire(t *testing.T, client *http.Client, req *http.Request) wireAnswer {
+	t.Helper()
+	res, err := client.Do(req)
+	require.NoError(t, err)
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		return wireAnswer{Error: err.Error()}
-	}
+	require.NoError(t, err)
 	return wireAnswer{Status: res.StatusCode, Replayed: res.Header.Get("Idempotency-Replayed"), Body: string(body)}
-}
-
-func byNode(t *testing.T, client, url string, requests []wireRequest) (answers []wireAnswer) {
-	t.Helper()
-	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("node is not installed: the middleware was not tried with its clients")
-	}
-	input, err := json.Marshal(map[string]any{"url": url, "client": client, "requests": requests})
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", "testdata/clients.mjs")
-	cmd.Stdin = bytes.NewReader(input)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(out, &answers), string(out))
-	return answers
 }
 
 // keyed adds the headers that every request has.
