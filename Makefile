@@ -89,7 +89,7 @@ test: pgbouncer promtool ## Run the tests of the library and its doors on a real
 # changes, and take four minutes; `make model` runs them.
 LONG = $(filter-out $(LONG_SEQUENTIAL) $(OTHERS:%=%%) $(WORKSHOP:%=%%) $(PLAIN:%=%%),$(shell grep -rl --include=*_test.go '^func TestLong' . | xargs -n 1 dirname | sort -u))
 .PHONY: test-all
-test-all: test redis bench-once ## Run all tests, including the slow ones, and list the skipped ones
+test-all: test redis ## Run all tests, including the slow ones, and list the skipped ones
 	$(GO) test $(LINK) $(SEQUENTIAL)
 	$(GOTEST) -run '^TestLong' $(LONG)
 	$(subst -race,,$(GOTEST)) -run '^TestLong' $(LONG_SEQUENTIAL)
@@ -135,10 +135,6 @@ promtool:
 .PHONY: screenshots
 screenshots: ## Make the screenshots of the console in docs/
 	DEDUP_SCREENSHOTS="$(CURDIR)/docs" $(GO) test -count 1 -v -run TestLongConsole/Screenshots ./proof/browsertest
-
-.PHONY: bench-once
-bench-once: ## Run every Go benchmark once, to check that it works
-	$(GO) test -run '^$$' -bench . -benchtime 1x . ./internal/contract
 
 .PHONY: lint
 lint: ## Check formatting, vet, the house rules and the modules' files

@@ -15,7 +15,7 @@ import (
 const maxAllocs = 12
 
 func TestAllocations(t *testing.T) { //nolint:paralleltest // testing.AllocsPerRun counts all goroutines' allocations
-	tracer := sampling(t, sdktrace.NeverSample())
+	tracer := unsampled(t)
 	ctx := t.Context()
 	for _, outcome := range []dedup.Outcome{dedup.OutcomeExecuted, dedup.OutcomeReplayed} {
 		allocs := testing.AllocsPerRun(1000, func() { traceCall(ctx, tracer, "add_note", outcome) })
@@ -24,26 +24,13 @@ func TestAllocations(t *testing.T) { //nolint:paralleltest // testing.AllocsPerR
 	}
 }
 
-// BenchmarkCall measures the cost that a Tracer adds to a call, with an exporter that drops spans.
-func BenchmarkCall(b *testing.B) {
-	for name, sampler := range map[string]sdktrace.Sampler{"Unsampled": sdktrace.NeverSample(), "Sampled": sdktrace.AlwaysSample()} {
-		b.Run(name, func(b *testing.B) {
-			tracer, ctx := sampling(b, sampler), b.Context()
-			b.ReportAllocs()
-			for b.Loop() {
-				traceCall(ctx, tracer, "add_note", dedup.OutcomeExecuted)
-			}
-		})
-	}
-}
-
-// sampling returns a Tracer whose spans are dropped.
-func sampling(tb testing.TB, sampler sdktrace.Sampler) *oteldedup.Tracer {
-	tb.Helper()
-	traces := sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler), sdktrace.WithBatcher(dropped{}))
-	tb.Cleanup(func() { require.NoError(tb, traces.Shutdown(context.WithoutCancel(tb.Context()))) })
-	tracer, err := oteldedup.New(&oteldedup.Options{TracerProvider: traces, MeterProvider: newMetrics(tb).provider})
-	require.NoError(tb, err)
+// unsampled returns a Tracer that samples no call.
+func unsampled(t *testing.T) *oteldedup.Tracer {
+	t.Helper()
+	traces := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()), sdktrace.WithBatcher(dropped{}))
+	t.Cleanup(func() { require.NoError(t, traces.Shutdown(context.WithoutCancel(t.Context()))) })
+	tracer, err := oteldedup.New(&oteldedup.Options{TracerProvider: traces, MeterProvider: newMetrics(t).provider})
+	require.NoError(t, err)
 	return tracer
 }
 

@@ -90,7 +90,10 @@ func toShards(statements []string) (own []string) {
 	return own
 }
 
-// BenchmarkCitus measures calls by eight clients through the coordinator.
+// BenchmarkCitus measures calls by eight clients through the coordinator. It needs the cluster in
+// DEDUP_CITUS_URLS:
+//
+//	go test -run '^$' -bench Citus -count 5 ./internal/contract
 func BenchmarkCitus(b *testing.B) {
 	cluster := pgtest.NewCitus(b)
 	ctx := b.Context()

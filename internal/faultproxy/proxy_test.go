@@ -2,7 +2,6 @@ package faultproxy_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup/internal/faultproxy"
-	"github.com/tooldedup/dedup/internal/pgtest"
 )
 
 func TestRefuse(t *testing.T) {
@@ -125,30 +123,4 @@ func TestUnreachableServer(t *testing.T) {
 	defer p.Close()
 	_, err = pgx.Connect(context.Background(), p.URL())
 	require.Error(t, err)
-}
-
-func BenchmarkProxy(b *testing.B) {
-	for name, sql := range map[string]string{
-		"RoundTrip":   "SELECT $1::int",
-		"MillionRows": "SELECT generate_series($1::int, 1000000)",
-	} {
-		for _, through := range []string{"Direct", "Proxy"} {
-			b.Run(fmt.Sprintf("%s/%s", name, through), func(b *testing.B) {
-				url := pgtest.NewEmpty(b).URL
-				if through == "Proxy" {
-					p, err := faultproxy.New(url)
-					require.NoError(b, err)
-					defer p.Close()
-					url = p.URL()
-				}
-				conn, err := pgx.Connect(b.Context(), url)
-				require.NoError(b, err)
-				defer conn.Close(b.Context())
-				for b.Loop() {
-					_, err := conn.Exec(b.Context(), sql, 1)
-					require.NoError(b, err)
-				}
-			})
-		}
-	}
 }

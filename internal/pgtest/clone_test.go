@@ -2,7 +2,6 @@ package pgtest
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -49,26 +48,4 @@ func TestCloneWaitsForTheTemplateToBeFree(t *testing.T) {
 		require.NoError(t, <-cloned)
 		require.NoError(t, (&DB{Name: name, cluster: process}).Drop(t.Context()))
 	})
-}
-
-// BenchmarkClone compares the strategies by which the server can copy the
-// template. FILE_COPY is the only one before PostgreSQL 15.
-func BenchmarkClone(b *testing.B) {
-	admin, err := process.connect()
-	require.NoError(b, err)
-	source, err := process.template.ensure(b.Context(), process.url)
-	require.NoError(b, err)
-
-	for _, strategy := range []string{"WAL_LOG", "FILE_COPY"} {
-		b.Run(strategy, func(b *testing.B) {
-			for b.Loop() {
-				name := databaseName(b.Name())
-				_, err := admin.Exec(b.Context(), fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY %s", name, source, strategy))
-				require.NoError(b, err)
-				b.StopTimer()
-				require.NoError(b, (&DB{Name: name, cluster: process}).Drop(b.Context()))
-				b.StartTimer()
-			}
-		})
-	}
 }
