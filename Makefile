@@ -164,11 +164,6 @@ tidy: ## Tidy the go.mod and go.sum of every module
 fuzz: ## Fuzz every target for FUZZTIME (30s)
 	@scripts/fuzz $(FUZZTIME)
 
-.PHONY: cover
-cover: pgbouncer ## Run the tests of the library and list the least covered functions
-	DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" $(GO) test -coverpkg=.,./migrations -coverprofile=.cache/cover.out . ./migrations
-	$(GO) tool cover -func=.cache/cover.out | sort -k3 -n | head -40
-
 .PHONY: clean
 clean: ## Remove the files that these commands make
 	rm -rf .cache bin dist demo.html
