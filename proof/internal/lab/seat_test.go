@@ -30,3 +30,16 @@ func TestSeat(t *testing.T) {
 	require.ErrorAs(t, err, &Hopeless{}, "a request that is still under way starts no process")
 	require.Equal(t, 2, seat.Started())
 }
+
+// TestSeatOfAProcessThatEnds has a worker that ends by itself, which is a defect. No later process
+// hides it.
+func TestSeatOfAProcessThatEnds(t *testing.T) {
+	t.Parallel()
+	seat := &Seat{Command: process.Command{Program: "head", Args: []string{"-n", "1"}}, Task: "the address"}
+	server, err := seat.Server()
+	require.NoError(t, err)
+	<-server.Done()
+	_, err = seat.Server()
+	require.ErrorAs(t, err, &Hopeless{})
+	require.Equal(t, 1, seat.Started())
+}

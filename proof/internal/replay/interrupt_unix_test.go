@@ -5,7 +5,6 @@ package replay
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"os"
 	"os/exec"
 	"strconv"
@@ -22,19 +21,14 @@ import (
 // requires that the driver ends its workers and drops its database.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct{ way, sign string }{
-		"AtTheStart":       {"registry", "dedup: "},
-		"BetweenTwoFaults": {"registry", "delivered again"},
-		"OverHTTP":         {"http", "delivered again"},
-		"OverMCP":          {"mcp", "delivered again"},
-	} {
+	for name, sign := range map[string]string{"AtTheStart": "dedup: ", "BetweenTwoFaults": "delivered again"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := pgtest.NewEmpty(t)
 			self, err := os.Executable()
 			require.NoError(t, err)
 			cmd := exec.Command(self, "replay", "--recording", smallDir, "--database-url", db.URL,
-				"--through", tt.way, "--seed", "1", "--faults", "kill,terminate", "--verbose")
+				"--seed", "1", "--faults", "kill,terminate", "--verbose")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			var out bytes.Buffer
 			cmd.Stdout = &out
@@ -46,7 +40,7 @@ func TestInterrupt(t *testing.T) {
 			interrupted := false
 			for lines := bufio.NewScanner(pipe); lines.Scan(); {
 				stderr.WriteString(lines.Text() + "\n")
-				if !interrupted && strings.Contains(lines.Text(), tt.sign) {
+				if !interrupted && strings.Contains(lines.Text(), sign) {
 					interrupted = true
 					require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT))
 				}
@@ -54,7 +48,6 @@ func TestInterrupt(t *testing.T) {
 			var exit *exec.ExitError
 			require.ErrorAs(t, cmd.Wait(), &exit)
 			require.Equal(t, 130, exit.ExitCode(), stderr.String())
-			require.Contains(t, stderr.String(), "interrupted")
 			require.Empty(t, out.String())
 			gone := syscall.Kill(-cmd.Process.Pid, 0)
 			left, _ := exec.Command("pgrep", "-fl", "-g", strconv.Itoa(cmd.Process.Pid)).CombinedOutput()
@@ -62,13 +55,4 @@ func TestInterrupt(t *testing.T) {
 			requireDropped(t, db, stderr.String())
 		})
 	}
-}
-
-// TestCancelledBefore shows that a context that has ended is an interruption.
-func TestCancelledBefore(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	o := execute(ctx, "--recording", smallDir)
-	require.Equal(t, 130, o.code)
 }

@@ -20,10 +20,6 @@ func TestMain(m *testing.M) {
 		defer stop()
 		os.Exit(program(ctx, os.Args[1:], os.Stdout, os.Stderr))
 	}
-	if len(os.Args) > 1 && os.Args[1] == "fake-worker" {
-		fakeWorker()
-		return
-	}
 	pgtest.Main(m)
 }
 

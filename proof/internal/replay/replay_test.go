@@ -58,6 +58,7 @@ func replayThrough(t *testing.T, way worker.Way) {
 	require.Greater(t, got.Deliveries, 100)
 	require.Greater(t, got.FaultsTotal, 20)
 	require.Len(t, got.Faults, len(faultKinds))
+	require.Positive(t, got.Faults[lostAnswer])
 	require.Equal(t, way.Networked(), got.Faults[cutConnection] > 0)
 	require.Equal(t, 8+got.Faults[kill], got.Processes, "a killed process is replaced, and no other ends")
 
