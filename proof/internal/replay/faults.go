@@ -73,7 +73,7 @@ func (p *play) ambushAt(ctx context.Context, a *ambush, f *armedFault, at int) {
 		// backend has already ended, nothing is counted. If another backend of the worker was
 		// ended, the unit is held until the deliveries are answered.
 		act = func() error {
-			done, err := p.db.terminate(ctx, place.task.Name)
+			done, err := p.db.terminate(ctx, place.name)
 			if err != nil || !done {
 				return err
 			}

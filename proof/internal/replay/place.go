@@ -18,8 +18,8 @@ const closeWait = 2 * time.Second
 // place is a worker process and its replacements. Its proxies, before the database and before the
 // process, outlive a killed process. A place takes one delivery at a time.
 type place struct {
+	name   string
 	seat   lab.Seat
-	task   worker.Task
 	proxy  *faultproxy.Proxy
 	front  *lab.HTTPProxy
 	client worker.Client
@@ -35,7 +35,7 @@ func newPlace(command process.Command, task worker.Task) (*place, error) {
 		return nil, fmt.Errorf("starting the proxy of %s: %w", task.Name, err)
 	}
 	task.DatabaseURL = proxy.URL()
-	p := &place{seat: lab.Seat{Command: command, Task: task}, task: task, proxy: proxy}
+	p := &place{name: task.Name, seat: lab.Seat{Command: command, Task: task}, proxy: proxy}
 	p.front = &lab.HTTPProxy{Next: p.mishap, To: func(ctx context.Context) ([]string, error) {
 		address, err := p.seat.Addr(ctx)
 		return []string{address}, err

@@ -9,7 +9,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/recording"
@@ -37,20 +37,13 @@ const schema = `
 	);
 	CREATE INDEX ON replay_ledger (session)`
 
-// DB is a *pgx.Conn, a *pgxpool.Pool or a pgx.Tx.
-type DB interface {
-	Begin(ctx context.Context) (pgx.Tx, error)
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-}
-
 // Ref names a call in the ledger.
 func Ref(call *recording.Call) string {
 	return fmt.Sprintf("%s/%d/%s", call.Session, call.Turn, call.ToolCallID)
 }
 
 // Create makes the tables, with the answers of all recorded calls. It fails if the tables exist.
-func Create(ctx context.Context, db DB, rec *recording.Recording) error {
+func Create(ctx context.Context, pool *pgxpool.Pool, rec *recording.Recording) error {
 	var answers [][]any
 	for _, session := range rec.Sessions {
 		for i := range session.Calls {
@@ -59,7 +52,7 @@ func Create(ctx context.Context, db DB, rec *recording.Recording) error {
 			}
 		}
 	}
-	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, schema); err != nil {
 			return err
 		}
@@ -73,8 +66,8 @@ func Create(ctx context.Context, db DB, rec *recording.Recording) error {
 }
 
 // Entries returns the entries of a session by the ref of their call, in their order.
-func Entries(ctx context.Context, db DB, session string) (map[string][]int64, error) {
-	rows, err := db.Query(ctx, `
+func Entries(ctx context.Context, pool *pgxpool.Pool, session string) (map[string][]int64, error) {
+	rows, err := pool.Query(ctx, `
 		SELECT ref, entry
 		FROM replay_ledger
 		WHERE session = $1

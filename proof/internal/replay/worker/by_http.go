@@ -30,7 +30,7 @@ func (s *server) serveHTTP() error {
 		wrap := func(_ string, h http.Handler) http.Handler { return h }
 		if s.mode == Dedup {
 			// A retry may reach another worker at another address.
-			middleware, err := httpdedup.New(d.deduper, httpdedup.Options{Scope: bearerScope, AnyHost: true})
+			middleware, err := httpdedup.New(s.deduper, httpdedup.Options{Scope: bearerScope, AnyHost: true})
 			if err != nil {
 				return err
 			}

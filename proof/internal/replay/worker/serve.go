@@ -32,49 +32,50 @@ const (
 // Open makes the handler of deliveries for [lab.Serve].
 func Open(ctx context.Context, task Task) (http.Handler, func() error, error) {
 	s := &server{mode: task.Mode, mux: http.NewServeMux(), domains: map[string]*domain{}}
-	if err := s.open(ctx, task); err != nil {
-		return nil, nil, errors.Join(err, s.close())
+	pool, err := connect(ctx, task)
+	if err != nil {
+		return nil, nil, err
 	}
-	return s.mux, s.close, nil
+	if err := s.open(task, pool); err != nil {
+		pool.Close()
+		return nil, nil, err
+	}
+	return s.mux, func() error { pool.Close(); return nil }, nil
 }
 
 // server is the tools of all domains and the way to run them.
 type server struct {
 	mode    Mode
 	mux     *http.ServeMux
+	deduper *dedup.Deduper
 	domains map[string]*domain
 }
 
-// domain is the tools of a domain and its pool.
+// domain is the tools of a domain.
 type domain struct {
 	pool     *pgxpool.Pool
 	tools    map[string]ledger.Tool
-	deduper  *dedup.Deduper // nil in mode Naive
 	registry *tool.Registry // nil in mode Naive
 }
 
-func (s *server) open(ctx context.Context, task Task) (err error) {
+func (s *server) open(task Task, pool *pgxpool.Pool) (err error) {
 	if s.mode != Naive && s.mode != Dedup {
 		return fmt.Errorf("unknown mode %q", s.mode)
 	}
-	opts := dedup.Options{IdleTimeout: idleTimeout}
+	if s.deduper, err = dedup.New(pool, &dedup.Options{IdleTimeout: idleTimeout}); err != nil {
+		return err
+	}
 	for name, tools := range task.Tools {
-		d := &domain{tools: map[string]ledger.Tool{}}
+		d := &domain{pool: pool, tools: map[string]ledger.Tool{}}
 		definitions := make([]tool.Definition, len(tools))
 		for i, t := range tools {
 			d.tools[t.Name], definitions[i] = t, t.Definition()
-		}
-		if d.pool, err = connect(ctx, task); err != nil {
-			return err
 		}
 		s.domains[name] = d
 		if s.mode == Naive {
 			continue
 		}
-		if d.deduper, err = dedup.New(d.pool, &opts); err != nil {
-			return err
-		}
-		d.registry = tool.NewRegistry(d.deduper, nil)
+		d.registry = tool.NewRegistry(s.deduper, nil)
 		if err := d.registry.Add(definitions...); err != nil {
 			return fmt.Errorf("%s tools: %w", name, err)
 		}
@@ -100,14 +101,6 @@ func connect(ctx context.Context, task Task) (*pgxpool.Pool, error) {
 	config.ConnConfig.RuntimeParams["application_name"] = task.Name
 	config.MaxConns = maxConns
 	return pgxpool.NewWithConfig(ctx, config)
-}
-
-// close closes the pools.
-func (s *server) close() error {
-	for _, d := range s.domains {
-		d.pool.Close()
-	}
-	return nil
 }
 
 // naive runs a tool as an ordinary wrapper does: a transaction, and another one after any error,
