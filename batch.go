@@ -41,11 +41,11 @@ const (
 	maxBatchSize     = 1_000
 )
 
-// DoBatch is DoStatement for many calls: a bulk job, or all the tool calls of one turn. Size calls
-// at a time share two round trips and one commit, sorted by identity. Each call gets the answer
-// that DoStatement would give it. A call that fails, that was made before, or that is in flight
-// elsewhere is set apart, and the others proceed without it. For all or nothing call [DoTx] in a
-// loop inside [Deduper.BeginFunc].
+// DoBatch is [DoStatement] for many calls: a bulk job, or all the tool calls of one turn. Size calls
+// at a time, at most 256, share two round trips and one commit, sorted by identity. Each call gets
+// the answer that DoStatement would give it. A call that fails, that was made before, or that is in
+// flight elsewhere is set apart, and the others proceed without it. For all or nothing call [DoTx]
+// in a loop inside [Deduper.BeginFunc].
 //
 // The trip that runs the statements of a part also looks its calls up: the statement of a call that
 // was made before does not run, unless it races with the first. If a call fails, the other calls of

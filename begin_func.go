@@ -9,8 +9,9 @@ import (
 )
 
 // BeginFunc is [pgx.BeginFunc] for a function that calls [DoTx]. It calls fn with a transaction on
-// the Deduper's pool at READ COMMITTED, and commits if fn returns nil. Like the transaction of [Do]
-// it has Options.IdleTimeout, and its COMMIT is durable even if synchronous_commit is off.
+// the Deduper's pool, and commits if fn returns nil. Like the transaction of [Do] it has
+// Options.Isolation and Options.IdleTimeout, and its COMMIT is durable even if synchronous_commit
+// is off.
 //
 // If fn returns a refusal ([ErrRefused]) of a DoTx in this transaction, wrapped or not, BeginFunc
 // commits and returns fn's error, because the refusal's record is in the transaction. Any other
@@ -20,11 +21,10 @@ import (
 // BEGIN is sent when fn first uses tx, and costs no round trip if that is a DoTx of the same
 // Deduper. A function that does not use tx sends nothing.
 //
-// BeginFunc rolls back and calls fn again in a fresh transaction if fn returns [ErrRestartTx] or a
-// transient fault ([IsTransient]), if fn's error comes from a lost connection of the transaction,
-// or if BEGIN met one of these. It pauses between two calls, and stops after Options.Retry with an
-// [ErrAttemptsExhausted]. So fn may be called more than once. It must not keep tx, and its work
-// outside tx is repeated.
+// BeginFunc rolls back and calls fn again in a fresh transaction after [ErrRestartTx], a transient
+// fault ([IsTransient]) or a lost connection. It does so whether fn or BEGIN met the fault. It
+// pauses between two calls, and stops after Options.Retry with an [ErrAttemptsExhausted]. So fn may
+// be called more than once. It must not keep tx, and its work outside tx is repeated.
 //
 // As in an effect, the error is an [ErrInvalid] if fn ends tx, ignores the error of a statement,
 // leaves rows open, or sends nothing for longer than Options.IdleTimeout.

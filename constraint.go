@@ -16,10 +16,10 @@ import (
 
 // resolveFailure rolls a failed attempt back, looks for a record, and returns the ending.
 //
-// The first error proves nothing. A lost race may show as a violation of tool_dedup's key, of a
-// unique index of the application's own table, as a serialization failure, as a deadlock, or as any
-// error that the effect makes of one of these. A trigger can raise an error that looks like a lost
-// race. So resolveFailure looks the identity up in a new statement:
+// The first error proves nothing. A lost race may show as a violation of tool_dedup's key or of the
+// application's own unique index, as a serialization failure or as a deadlock. The effect may make
+// another error of these, and a trigger can raise an error that looks like a lost race. So
+// resolveFailure looks the identity up in a new statement:
 //
 //   - A record is the answer, whatever the failure was.
 //   - Without a record, the record's statement may have given up waiting for a lock. If a tried

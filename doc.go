@@ -1,8 +1,8 @@
 // Package dedup makes write tools take effect once.
 //
-// A write tool that is called any number of times with one key (retries, re-deliveries, resumed
-// runs, races, crashes, a lost reply to COMMIT) has its effect in the database once, and every
-// caller gets the first caller's result:
+// Call a write tool any number of times with one key: its effect in the database happens once, and
+// every caller gets the first caller's result. That holds for retries, redeliveries, races, crashes
+// and a lost reply to COMMIT:
 //
 //	result, err := dedup.Do(ctx, d, dedup.Call{
 //		Scope: account, Tool: "create_ticket", Key: key, Args: in,

@@ -35,6 +35,8 @@ import (
 // A refusal ([ErrRefused]) is an error and an answer. Its record is in tx and lasts only if the
 // caller commits; BeginFunc does. After a rollback the next call runs the effect again.
 //
+// After an [ErrSchema] roll the transaction back: the effect may be in it without a record.
+//
 // Do not call Do for the same identity before the transaction ends. It would wait for its own
 // caller, and the library cannot detect that.
 //

@@ -38,10 +38,12 @@ import (
 //
 // If an effect outside the database has no answer yet, nothing is erased: the error is an
 // ErrInvalid with the Field "Effects". `dedup parked` lists those that need an operator, who
-// resolves them; `dedup parked --open` lists the others, which end by themselves. Other errors are
-// ErrInvalid, ErrSchema and errors of the database. The result then counts the rows that were erased before. It does not count a batch whose reply to COMMIT was
-// lost, if the error came before Erase could repeat that batch. A lost batch counts as erased if its
-// last row is gone when Erase repeats it.
+// resolves them; `dedup parked --open` lists the others, which end by themselves.
+//
+// Other errors are ErrInvalid, ErrSchema and errors of the database. The result then counts the
+// rows that were erased before. It does not count a batch whose reply to COMMIT was lost, if the
+// error came before Erase could repeat that batch. A lost batch counts as erased if its last row is
+// gone when Erase repeats it.
 func (d *Deduper) Erase(ctx context.Context, scope, tool string, opts ChangeOptions) (result EraseResult, err error) {
 	if err := d.checkErase(ctx, scope, tool, opts); err != nil {
 		return result, err

@@ -138,7 +138,7 @@ func (e *Error) text() string {
 	}
 }
 
-// Is makes errors.Is(err, e.Answer) true.
+// Is makes errors.Is(err, e.Kind) true.
 func (e *Error) Is(target error) bool { return target == e.Kind }
 
 // Unwrap returns the fault behind the answer.
@@ -263,10 +263,15 @@ func readOnlyTx(err error) *InvalidError {
 
 const errorPrefix = "dedup: "
 
-// IsRetryable reports whether another call with the same key may bring the answer: a twin is in
-// flight, the outcome is unknown, a fault is transient ([IsTransient]), the context ended, or the
-// caller's transaction must run again ([ErrRestartTx]). It is false for answers (refused, expired,
-// reused) and for misuse.
+// IsRetryable reports whether another call with the same key may bring the answer. That is so if:
+//
+//   - a twin is in flight ([ErrInFlight])
+//   - the outcome is unknown ([ErrOutcomeUnknown])
+//   - a fault is transient ([IsTransient], [ErrAttemptsExhausted])
+//   - the context ended
+//   - the caller's transaction must run again ([ErrRestartTx])
+//
+// It is false for answers (refused, expired, reused) and for misuse.
 func IsRetryable(err error) bool {
 	answered, open := classifyAnswer(err)
 	return !answered && (open || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || IsTransient(err))
@@ -342,11 +347,16 @@ func matches(err, target error) bool {
 }
 
 // IsTransient reports whether err is a fault of the server or the network that a fresh transaction
-// may avoid: serialization failures and deadlocks (40001, 40P01), locks not available (55P03), too
-// few resources (class 53), a server that shuts down, starts or fails over (57P01 to 57P05, 25006),
-// connection faults (class 08, and failures to connect that no server refused), Citus nodes that
-// lost each other (XX000), and a cached plan that does not fit after a schema change. It does not
-// tell whether a COMMIT took place; Do returns [ErrOutcomeUnknown] for that.
+// may avoid. These are:
+//
+//   - serialization failures and deadlocks (40001, 40P01), and locks not available (55P03)
+//   - too few resources (class 53, without a limit that was set)
+//   - a server that shuts down, starts or fails over (57P01 to 57P05, 25006)
+//   - connection faults (class 08), and failures to connect that no server refused
+//   - Citus nodes that lost each other (XX000)
+//   - a cached plan that does not fit after a schema change
+//
+// It does not tell whether a COMMIT took place; Do returns [ErrOutcomeUnknown] for that.
 //
 // A statement timeout (57014) and the end of a transaction that was idle or took too long (25P03,
 // 25P04) are configured limits, and are not transient.

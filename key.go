@@ -276,8 +276,8 @@ const (
 )
 
 // KeyHash returns the first 16 hex characters of a key's hash, which logs and errors show in place
-// of the key. A key may contain personal data, and its scope and key are enough to ask for its
-// result. With the hash, lines can still be matched, and a known key can be found.
+// of the key. A key may contain personal data, and whoever knows scope, tool and key can ask for
+// the result. With the hash, lines can still be matched, and a known key can be found.
 func KeyHash(key string) string {
 	var room [canon.HashRoom]byte
 	sum := sha256.Sum256(canon.AppendPart(append(room[:0], keyHashDomain...), key))

@@ -11,8 +11,8 @@ import (
 // lostCommit records a COMMIT whose reply never arrived. The zero value means that no COMMIT was
 // lost.
 //
-// wire.OutcomeOfCommit decides whether a reply counts as lost, and next in attempts.go adds it here.
-// The next attempt settles it:
+// wire.OutcomeOfCommit decides whether a reply counts as lost. next in attempts.go adds it here, and
+// send in batch_split.go does so for a batch. The next attempt settles it:
 //
 //   - If it finds a record, the record is the answer. wrote says whether it is the call's own.
 //   - If the identity is free, the attempt runs the effect again; the primary key keeps the effect

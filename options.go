@@ -14,8 +14,8 @@ type Options struct {
 	// that neither search_path nor a temporary table of the same name can redirect a record.
 	Schema string
 
-	// Isolation is the isolation level of the transactions that Do, DoStatement and DoBatch open.
-	// Default: pgx.ReadCommitted, whatever the database's default is. pgx.RepeatableRead and
+	// Isolation is the isolation level of the library's own transactions: those of Do, DoStatement,
+	// DoBatch and BeginFunc. Default: pgx.ReadCommitted, whatever the database's default is. pgx.RepeatableRead and
 	// pgx.Serializable give the same answers, but a twin that arrives during the race more often
 	// runs an effect that is then rolled back.
 	Isolation pgx.TxIsoLevel
@@ -28,7 +28,8 @@ type Options struct {
 	// call's context ends. Negative means 5 ms.
 	MaxWait time.Duration
 
-	// Retry bounds the attempts that Do makes if it meets transient faults.
+	// Retry bounds the attempts of Do, DoStatement, DoBatch, BeginFunc and Erase after transient
+	// faults.
 	Retry RetryPolicy
 
 	// MaxResultBytes limits the JSON text of a result, in bytes. Default: 1 MiB, at least 8 KiB, at

@@ -10,12 +10,11 @@ import (
 )
 
 // NewSlogTracer returns a tracer that writes to logger. A nil logger means slog.Default at the time
-// of the call. Each replay is one line with the message
-// "tool_call_deduplicated" and the attributes tool, scope, key_hash, first_at, age_seconds,
-// waited_seconds, recovered and refused: alert on its rate. The replays of a [DoBatch] are together
-// one line "tool_batch_deduplicated" with the attributes calls, executed, replayed, failed and
-// duration_seconds, and with tool and scope if all its calls share them. Their own lines are at
-// Debug. Times are in seconds.
+// of the call. Each replay is one line with the message "tool_call_deduplicated" and the attributes
+// tool, scope, key_hash, first_at, age_seconds, waited_seconds, recovered and refused: alert on its
+// rate. The replays of a [DoBatch] are together one line "tool_batch_deduplicated" with the
+// attributes calls, executed, replayed, failed and duration_seconds, and with tool and scope if all
+// its calls share them. Their own lines are at Debug. Times are in seconds.
 //
 //	Error  a broken effect, a table that cannot decide races
 //	Warn   a key reused, an outcome unknown, attempts exhausted, a reset, a resolved record,

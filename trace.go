@@ -203,8 +203,8 @@ type ChangedData struct {
 	Freed, Resolved bool
 	// Erased counts what [Deduper.Erase] erased.
 	Erased EraseResult
-	// Audited is true if tool_dedup_audit has a line of every change. It is false if nothing was
-	// changed, or if the table is missing.
+	// Audited is true if tool_dedup_audit has a line of the change; for an erasure, of each record
+	// that could have one. It is false if no record was changed, or if the table is missing.
 	Audited bool
 }
 

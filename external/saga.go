@@ -36,7 +36,7 @@ func (e *UndoneError) Unwrap() error { return e.Refusal }
 // records have it. So every process that calls it decides the same.
 //
 // After any other error, a *[ParkedError] included, nothing was taken back: call the saga again. A
-// step that may still take effect is never compensated.
+// step that may still take effect is never taken back.
 //
 // If an Undo is refused, the refusal is final. The steps before it are taken back, and every call
 // of the saga returns an error that names the step. That error is neither an *[UndoneError] nor a

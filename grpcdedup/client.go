@@ -20,8 +20,8 @@ import (
 //
 // A program that calls again, after the policy has given up, makes another key and so a second
 // write. If it may do that, it gives the calls one key, with runner.WithKey or runner.Do. Such a
-// context is for one action: two equal requests with it are one. Do takes a status for the answer,
-// so its function returns a *runner.StatusError for a code to retry. A key that outlives the
+// context is for one action: two equal requests with it are one. runner.Do takes a status for the
+// answer, so its function returns a *runner.StatusError for a code to retry. A key that outlives the
 // process is the program's to keep.
 func ClientKey(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	sent, _ := metadata.FromOutgoingContext(ctx)

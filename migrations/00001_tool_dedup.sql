@@ -79,6 +79,8 @@ COMMENT ON COLUMN tool_dedup_audit.actor IS 'The person who made the change, as 
 COMMENT ON COLUMN tool_dedup_audit.role IS 'The session_user.';
 COMMENT ON COLUMN tool_dedup_audit.action IS 'reset: a record was deleted so that its call can run again. broken: an effect ended its transaction itself. happened: a broken record got its result. happened, never, refuse, cleared: a decision about an operation outside the database. erased: a record lost its answer.';
 COMMENT ON COLUMN tool_dedup_audit.scope IS 'Scope, tool and key are the identity of the call.';
+COMMENT ON COLUMN tool_dedup_audit.tool IS 'See scope.';
+COMMENT ON COLUMN tool_dedup_audit.key IS 'See scope.';
 COMMENT ON COLUMN tool_dedup_audit.outcome IS 'The record''s outcome before the change. For an operation outside the database, its state before the change.';
 COMMENT ON COLUMN tool_dedup_audit.created_at IS 'When the record or operation was written. Distinguishes calls that used one key at different times.';
 COMMENT ON COLUMN tool_dedup_audit.reason IS 'The reason the person gave. For a broken record, the error. Empty if it was erased later.';

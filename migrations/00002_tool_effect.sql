@@ -44,6 +44,8 @@ CREATE TABLE IF NOT EXISTS tool_effect (
 
 COMMENT ON TABLE tool_effect IS 'Calls of write tools that act outside the database: one row per call, inserted before the tool sends anything (github.com/tooldedup/dedup/external).';
 COMMENT ON COLUMN tool_effect.scope IS 'Scope, tool and key are the identity of the call, as in tool_dedup.';
+COMMENT ON COLUMN tool_effect.tool IS 'See scope.';
+COMMENT ON COLUMN tool_effect.key IS 'See scope.';
 COMMENT ON COLUMN tool_effect.state IS 'pending: no attempt had an effect or can still have one. running: an attempt may be in progress. parked: the effect may have happened; a person must decide. done: the record in tool_dedup has the answer.';
 COMMENT ON COLUMN tool_effect.fence IS 'Changes with every UPDATE: the database''s clock in microseconds, or the previous fence + 1 if that is greater. Never repeats.';
 COMMENT ON COLUMN tool_effect.due_at IS 'When any process may act on the row. While running, the end of the lease. NULL: nothing left to do.';

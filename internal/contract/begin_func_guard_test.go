@@ -173,7 +173,7 @@ func TestBeginFuncSettings(t *testing.T) {
 	t.Parallel()
 	const settings = `SELECT array_agg(name || ' ' || setting ORDER BY name) FROM pg_settings
 		 WHERE name IN ('idle_in_transaction_session_timeout', 'client_connection_check_interval', 'synchronous_commit', 'transaction_isolation')`
-	ctx, f := plain.setup(t, &dedup.Options{IdleTimeout: 4711 * time.Millisecond}, poolOfOne, func(config *pgxpool.Config) {
+	ctx, f := profile{isolation: pgx.RepeatableRead}.setup(t, &dedup.Options{IdleTimeout: 4711 * time.Millisecond}, poolOfOne, func(config *pgxpool.Config) {
 		config.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
 		config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
 	})
@@ -185,6 +185,7 @@ func TestBeginFuncSettings(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, want.Value, "idle_in_transaction_session_timeout 4711")
 	require.Contains(t, want.Value, "synchronous_commit on")
+	require.Contains(t, want.Value, "transaction_isolation repeatable read")
 
 	stranger := newDeduper(t, f.pool, &dedup.Options{IdleTimeout: time.Hour})
 	for name, first := range map[string]func(tx pgx.Tx) error{
