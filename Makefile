@@ -28,11 +28,13 @@ BENCHFLAGS ?=
 AGENTSFLAGS ?= -skip ^TestLong
 # $(call test-agents,FLAGS) runs the tests of every agent, without the race detector: the SDKs take
 # minutes to compile.
-test-agents = $(GO) run ./internal/pgserver/share sh -ec "for m in $(AGENTS); do GOWORK=off $(GO) -C \$$m test $(LINK) -v -timeout 60m $1 ./...; done"
+test-agents = $(GO) run ./internal/pgserver/share sh -ec "for m in $(AGENTS); do GOWORK=off $(GO) -C \$$m test $(LINK) $(VETTED) -v -timeout 60m $1 ./...; done"
 # These run without the race detector, which would take most of their time and find nothing: dedupvet
 # starts no goroutine, and the long tests of tool are its short ones with more inputs.
 SEQUENTIAL := ./dedupvet/...
 LONG_SEQUENTIAL := ./tool
+# `make lint` vets the tests too.
+VETTED := -vet=off
 # Every run links the test binaries again. Without debugging information that takes a third less
 # time; stack traces do not need it.
 LINK := -ldflags='-s -w'
@@ -77,12 +79,12 @@ chaos: ## Try to break the promise: the long form of every campaign
 model: ## Check the protocol of package external with spin: every order of its steps
 	$(GO) test -count 1 -v -timeout 60m ./external/model
 
-GOTEST = DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" DEDUP_PROMTOOL="$${DEDUP_PROMTOOL:-$(PROMTOOL)}" $(GO) run ./internal/pgserver/share $(GO) run $(GOTESTSUM) --format pkgname -- $(LINK) $(RACE) -parallel 8 -timeout 60m
+GOTEST = DEDUP_PGBOUNCER="$${DEDUP_PGBOUNCER:-$(PGBOUNCER)}" DEDUP_PROMTOOL="$${DEDUP_PROMTOOL:-$(PROMTOOL)}" $(GO) run ./internal/pgserver/share $(GO) run $(GOTESTSUM) --format pkgname -- $(LINK) $(RACE) $(VETTED) -parallel 8 -timeout 60m
 
 .PHONY: test
 test: pgbouncer promtool ## Run the tests of the library and its doors on a real Postgres
 	$(if $(RACE),,@echo "no C compiler: running without the race detector")
-	@$(GO) test $(LINK) $(PLAIN:%=%/...)
+	@$(GO) test $(LINK) $(VETTED) $(PLAIN:%=%/...)
 	@$(GOTEST) -skip '^TestLong' $$($(GO) list $(LIBRARY:%=%/...) | grep -vxF "$$($(GO) list $(WORKSHOP:%=%/...) $(PLAIN:%=%/...))")
 
 # Slow tests are named TestLong…. Those of external/model depend only on the model, which seldom
@@ -90,7 +92,7 @@ test: pgbouncer promtool ## Run the tests of the library and its doors on a real
 LONG = $(filter-out $(LONG_SEQUENTIAL) $(OTHERS:%=%%) $(WORKSHOP:%=%%) $(PLAIN:%=%%),$(shell grep -rl --include=*_test.go '^func TestLong' . | xargs -n 1 dirname | sort -u))
 .PHONY: test-all
 test-all: test redis ## Run all tests, including the slow ones, and list the skipped ones
-	$(GO) test $(LINK) $(SEQUENTIAL)
+	$(GO) test $(LINK) $(VETTED) $(SEQUENTIAL)
 	$(GOTEST) -run '^TestLong' $(LONG)
 	$(subst -race,,$(GOTEST)) -run '^TestLong' $(LONG_SEQUENTIAL)
 	$(GOTEST) -skip '^TestLong' ./external/model

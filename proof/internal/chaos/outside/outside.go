@@ -23,8 +23,9 @@ import (
 	"github.com/tooldedup/dedup/proof/internal/lab"
 )
 
-// atOnce is the number of arms that run concurrently.
-const atOnce = 4
+// atOnce is the number of arms that run concurrently. An arm of the short form mostly waits for
+// leases to end, so more of them fit.
+const atOnce, shortAtOnce = 4, 8
 
 // Run calls Params.Calls operations in each arm.
 func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
@@ -45,7 +46,11 @@ func Run(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 func tryAll(ctx context.Context, l *lab.Lab, p lab.Params, s *lab.Score) error {
 	var mu sync.Mutex // guards s and the fields below
 	var problems []error
-	lab.Crowd(atOnce, func(yield func(func()) bool) {
+	crowd := atOnce
+	if p.Short {
+		crowd = shortAtOnce
+	}
+	lab.Crowd(crowd, func(yield func(func()) bool) {
 		for i, a := range arms {
 			if len(p.Arms) > 0 && !slices.Contains(p.Arms, a.Name) {
 				continue
