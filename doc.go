@@ -43,7 +43,7 @@
 //	ErrRefused             *RefusedError    all that run effects                 no: this is the answer; DoTx: commit it
 //	ErrKeyReused           *Error           all that run effects                 no: first arguments, or a new key
 //	ErrExpired             *Error           all that run effects                 no: it ran
-//	ErrInFlight            -                all that run effects, Reset, Resolve yes
+//	ErrInFlight            -                all that run effects or edit records yes
 //	ErrOutcomeUnknown      *Error           all that run effects, not DoTx       yes: it may have happened; BeginFunc: see there
 //	ErrAttemptsExhausted   *Error           all that run effects, not DoTx       yes: nothing happened
 //	ErrRestartTx           *Error           DoTx                                 yes, the whole transaction

@@ -37,7 +37,7 @@ import (
 // column reason of that table, unless the scope has no earlier lines.
 //
 // If an effect outside the database has no answer yet, nothing is erased: the error is an
-// ErrInvalid with the Field "Effects". `dedup parked` lists those that need an operator, who
+// ErrInFlight. `dedup parked` lists those that need an operator, who
 // resolves them; `dedup parked --open` lists the others, which end by themselves.
 //
 // Other errors are ErrInvalid, ErrSchema and errors of the database. The result then counts the
@@ -53,7 +53,7 @@ func (d *Deduper) Erase(ctx context.Context, scope, tool string, opts ChangeOpti
 		id := table.Identity{Scope: scope, Tool: tool}
 		d.traceChange(ctx, ChangedData{CallData: CallData{Func: "Erase"}, Erased: result, Audited: result.Records > result.Unaudited}, id, opts)
 	}
-	if err == nil || errors.Is(err, ErrInvalid) {
+	if err == nil || errors.Is(err, ErrInFlight) {
 		return result, err
 	}
 	if wire.SQLState(err) == wire.CodeInsufficientPrivilege { // the message names the table
@@ -61,6 +61,16 @@ func (d *Deduper) Erase(ctx context.Context, scope, tool string, opts ChangeOpti
 	}
 	return result, fmt.Errorf("dedup: erasing: %w", d.withHint(err))
 }
+
+// unresolvedError counts the effects outside the database that keep Erase from erasing.
+type unresolvedError struct{ parked, open int64 }
+
+func (e *unresolvedError) Error() string {
+	return fmt.Sprintf("dedup: nothing was erased, because effects outside the database have no answer: %d parked, %d open; resolve them first (see `dedup parked`, `dedup parked --open` and `dedup resolve`)",
+		e.parked, e.open)
+}
+
+func (e *unresolvedError) Is(target error) bool { return target == ErrInFlight }
 
 // checkErase checks the input of Erase.
 func (d *Deduper) checkErase(ctx context.Context, scope, tool string, opts ChangeOptions) error {
@@ -92,7 +102,7 @@ func (d *Deduper) erase(ctx context.Context, scope, tool string, by table.Operat
 		}
 		parked, open, err := e.Unresolved(ctx, conn)
 		if err == nil && parked+open > 0 {
-			err = invalid("Effects", "outside the database have no answer: %d parked, %d open; nothing was erased; resolve them first (see `dedup parked`, `dedup parked --open` and `dedup resolve`)", parked, open)
+			err = &unresolvedError{parked, open}
 		}
 		return err
 	})

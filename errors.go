@@ -20,7 +20,8 @@ import (
 // that return each, and the remedy.
 var (
 	// ErrInFlight: a twin is running the call, and the caller's MaxWait is used up. Reset and
-	// Resolve do not wait. Call again with the same key.
+	// Resolve do not wait, and Erase does not wait for effects outside the database. Call again with
+	// the same key.
 	ErrInFlight = errors.New("dedup: a twin of this call is in flight; call again with the same key")
 
 	// ErrOutcomeUnknown: the reply to a COMMIT was lost, and the context or the attempts ended

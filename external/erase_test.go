@@ -56,9 +56,9 @@ func TestErase(t *testing.T) {
 
 	for _, tool := range []string{"mail", ""} {
 		_, err = erase(tool)
-		var unresolved *dedup.InvalidError
-		require.ErrorAs(t, err, &unresolved)
-		require.Equal(t, "Effects", unresolved.Field)
+		require.ErrorIs(t, err, dedup.ErrInFlight)
+		require.True(t, dedup.IsRetryable(err))
+		require.False(t, dedup.IsAnswer(err))
 		require.ErrorContains(t, err, "2 parked, 1 open")
 		require.ErrorContains(t, err, "`dedup resolve`")
 	}

@@ -71,9 +71,8 @@ func (e *erasing) run(cmd *cobra.Command, db *inspect.Database, _ []string) erro
 			n.Records, n.Effects, n.Unresolved, n.Reasons)
 	}
 	done, err := db.D.Erase(cmd.Context(), e.Scope, e.Tool, dedup.ChangeOptions{Reason: e.reason, Actor: e.actor})
-	wrong, isWrong := errors.AsType[*dedup.InvalidError](err)
 	switch {
-	case isWrong && wrong.Field != "Effects": // these are no fault of the command's arguments
+	case errors.Is(err, dedup.ErrInvalid):
 		return exit.Usage("%w", err)
 	case err != nil && done != (dedup.EraseResult{}):
 		return fmt.Errorf("%w; %d records, %d effects and %d reasons were erased before: run the command again", err, done.Records, done.Effects, done.Reasons)
