@@ -155,7 +155,7 @@ func (a *attempt) runAndRecord(ctx context.Context, tx transaction) ending {
 	}
 	c.written = table.NewRecord(&c.Entry, c.written.Outcome, text)
 	p := a.on.Pipeline()
-	a.table.QueueRecord(p, &c.Entry, &c.written, &a.started, a.limit)
+	a.table.QueueRecord(p, &c.Entry, &c.written, &a.started, a.insertLimit())
 	return tx.end(ctx, p)
 }
 
@@ -242,6 +242,14 @@ func (c *call) recordLimit() time.Duration {
 		return 0
 	}
 	return min(max(c.maxWait-c.waits.all, table.RowTimeout), c.d.opts.CommitTimeout/2)
+}
+
+// insertLimit bounds how long the record's statement waits. A claim holds the row already.
+func (a *attempt) insertLimit() time.Duration {
+	if a.table.Profile.Claims {
+		return 0
+	}
+	return a.limit
 }
 
 // recordBroken blocks the identity of a call whose effect ended its own transaction, so that a

@@ -77,6 +77,9 @@ type call struct {
 	// preparedMissing counts connections in a row whose prepared statements were gone. If that is
 	// true of every connection of the pool, a pooler is the cause, and the call fails.
 	preparedMissing int32
+	// cancelled is true if an attempt was made again because a statement was cancelled when its
+	// limit was over. A second time proves another cause.
+	cancelled bool
 	// discarded is true if the effect discarded its connection's prepared statements. The record's
 	// statement is then sent as text.
 	discarded bool

@@ -46,6 +46,9 @@ func (a *attempt) resolveFailure(ctx context.Context, tx transaction, err error)
 		err = byEffect(c.stmt.applyOnError(err, a.failure.connLost))
 	}
 	switch lookErr := tx.look(ctx, a.failure.blocked > 0); {
+	case lookErr != nil && c.seen.Cancelled && !c.cancelled:
+		c.cancelled = true
+		return ending{kind: again, err: err}
 	case lookErr != nil && mayRetry(ctx, lookErr) && !errors.Is(err, guard.ErrTxBusy):
 		return retry(errors.Join(err, lookErr)) // the next attempt looks again
 	case lookErr != nil:

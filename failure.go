@@ -37,6 +37,8 @@ type failure struct {
 	// blocked is how long the record's statement waited for a lock before it gave up, else 0. A
 	// twin held the row, or another transaction had locked the table.
 	blocked time.Duration
+	// cancelled is true if the record's statement failed as [table.CancelledAtLimit] describes.
+	cancelled bool
 	// readOnly is true if a primary refused a write because the transaction is read-only. A standby
 	// already refuses to open the transaction.
 	readOnly bool
@@ -47,7 +49,8 @@ type failure struct {
 func (a *attempt) failAt(at stage, err error) ending {
 	f, pg := &a.failure, a.on.PgConn()
 	f.at = at
-	if at != atRecord || !table.GaveUp(err, f.blocked, a.limit) {
+	f.cancelled = at == atRecord && table.CancelledAtLimit(err, f.blocked, a.insertLimit())
+	if at != atRecord || !table.GaveUp(err) {
 		f.blocked = 0
 	}
 	f.connLost = pg.IsClosed()
@@ -77,6 +80,9 @@ func (c *call) classify(err error) ending {
 	case f.at == atRecord && wire.SQLState(err) == wire.CodePreparedMissing && !c.discarded:
 		c.discarded = true // the effect discarded them; the next attempt uses another connection
 		return ending{kind: again}
+	case f.cancelled && !c.cancelled:
+		c.cancelled = true
+		return ending{kind: again, err: err}
 	case f.readOnly:
 		return fail(readOnlyTx(err))
 	case mayRetryEffect(err, f.connLost), f.blocked > 0: // the holder of the lock may be gone by then
@@ -106,6 +112,9 @@ func (c *call) openFailed(ctx context.Context, err error) ending {
 	switch {
 	case wire.SQLState(err) == wire.CodeUniqueViolation: // of a claim
 		return c.conflict(err)
+	case c.seen.Cancelled && !c.cancelled:
+		c.cancelled = true
+		return ending{kind: again, err: err}
 	case wire.IsUnsent(err) && c.stmt.Read != nil && !c.separateTrip:
 		c.separateTrip = true
 		return ending{kind: again}

@@ -26,6 +26,7 @@ func TestClassify(t *testing.T) {
 	const (
 		conflicts = "conflicts"
 		retries   = "retries"
+		atOnce    = "retries at once"
 		refuses   = "refuses"
 		fails     = "fails"
 	)
@@ -53,7 +54,8 @@ func TestClassify(t *testing.T) {
 		"ReadOnly":                {failure{at: atEffect, readOnly: true}, sqlError("25006"), true, fails, ErrInvalid},
 		"Idle":                    {early, sqlError("25P03"), true, fails, ErrInvalid},
 		"IdleAtRecord":            {late, sqlError("25P03"), true, fails, ErrInvalid},
-		"GaveUpAtRecord":          {failure{at: atRecord, blocked: 1}, sqlError("57014"), true, retries, nil},
+		"GaveUpAtRecord":          {failure{at: atRecord, blocked: 1}, sqlError("55P03"), true, retries, nil},
+		"CancelledAtItsLimit":     {failure{at: atRecord, cancelled: true}, sqlError("57014"), true, atOnce, nil},
 		"CancelledAtRecord":       {late, sqlError("57014"), true, fails, nil},
 		"OtherAtRecord":           {late, sqlError("42501"), true, fails, nil},
 		"AtCommit":                {failure{at: atCommit}, sqlError("23503"), false, fails, nil},
@@ -78,9 +80,11 @@ func TestClassify(t *testing.T) {
 		case made.written.Outcome == table.Refused:
 			got, err = refuses, made.cause
 			require.False(t, end.pause, name)
+		case end.kind == again && !end.pause:
+			got = atOnce
+			require.Equal(t, failed, made.classify(c.cause).kind, "%s: once", name)
 		case end.kind == again:
 			got = retries
-			require.True(t, end.pause, name)
 		default:
 			require.Equal(t, failed, end.kind, name)
 		}

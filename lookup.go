@@ -77,11 +77,13 @@ func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, 
 }
 
 // findTwin looks for a record or a twin. If a row conflicts with a claim and is gone by the look-up
-// behind it, a new twin may have begun since, so findTwin looks again.
+// behind it, a new twin may have begun since, so findTwin looks again. It also looks again, once, if
+// the claim was cancelled when its limit was over.
 func (d *Deduper) findTwin(ctx context.Context, e *table.Entry, seen *table.Seen) error {
-	for range maxConflicts + 1 {
+	for n := range maxConflicts + 1 {
 		*seen = table.Seen{}
-		if err := d.look(ctx, e, seen, (*table.Table).FindTwin); err != nil || !seen.Hidden {
+		err := d.look(ctx, e, seen, (*table.Table).FindTwin)
+		if err != nil && !(seen.Cancelled && n == 0) || err == nil && !seen.Hidden {
 			return err
 		}
 	}

@@ -101,6 +101,9 @@ func (x *Tools) checkDatabase(conn *pgx.Conn) error {
 // that of extending the table, it waits as long as the caller's session and ctx allow.
 func (x *Tools) accept(ctx context.Context, conn *pgx.Conn, c *checkedCall) (seen claimResult, err error) {
 	seen, err = x.tryAccept(ctx, conn, c, table.RowTimeout)
+	if seen.cancelled && conn.PgConn().TxStatus() == 'T' {
+		seen, err = x.tryAccept(ctx, conn, c, table.RowTimeout)
+	}
 	if wire.SQLState(err) == wire.CodeLockNotAvailable && !x.blockedByTwin(err) && conn.PgConn().TxStatus() == 'T' {
 		return x.tryAccept(ctx, conn, c, 0)
 	}

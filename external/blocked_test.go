@@ -125,34 +125,53 @@ func TestNewKeyMeetsALock(t *testing.T) {
 }
 
 // TestClaimIsCancelledAtItsLimit: PostgreSQL reports a claim as cancelled if the lock is granted
-// just as its lock_timeout fires. A trigger raises that error here, after the limit. Do and Accept
-// go on.
+// just as its lock_timeout fires. A trigger raises that error here, after the limit: Do and Accept
+// go on. A statement_timeout cancels every claim: its error ends the call.
 func TestClaimIsCancelledAtItsLimit(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	p := newProvider()
-	h := add(f, external.Tool[in, out]{Perform: p.perform})
-	for key, do := range map[string]func() error{
-		"do": func() error {
-			_, err := h.Do(f.ctx, call("do"), in{1})
-			return err
-		},
-		"accept": func() error {
-			return pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
-				_, err := h.Accept(f.ctx, tx, call("accept"), in{2})
+	for _, citus := range []bool{false, true} {
+		f := newFixture(t)
+		if citus {
+			playCitus(f)
+		}
+		p := newProvider()
+		h := add(f, external.Tool[in, out]{Perform: p.perform})
+		ways := map[string]func(pool *pgxpool.Pool, h *external.Handle[in, out], key string) error{
+			"do": func(_ *pgxpool.Pool, h *external.Handle[in, out], key string) error {
+				_, err := h.Do(f.ctx, call(key), in{1})
 				return err
-			})
-		},
-	} {
+			},
+			"accept": func(pool *pgxpool.Pool, h *external.Handle[in, out], key string) error {
+				return pgx.BeginFunc(f.ctx, pool, func(tx pgx.Tx) error {
+					_, err := h.Accept(f.ctx, tx, call(key), in{2})
+					return err
+				})
+			},
+		}
 		f.exec(`CREATE SEQUENCE cancels; CREATE FUNCTION cancel() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 			IF nextval('cancels') = 1 THEN PERFORM pg_sleep(0.006); RAISE EXCEPTION 'cancelled' USING ERRCODE = '57014'; END IF;
 			RETURN NEW; END $$;
 			CREATE TRIGGER cancel BEFORE INSERT ON tool_effect FOR EACH ROW EXECUTE FUNCTION cancel()`)
-		require.NoError(t, do(), key)
-		f.exec(`DROP FUNCTION cancel CASCADE; DROP SEQUENCE cancels`)
+		for key, way := range ways {
+			f.exec(`ALTER SEQUENCE cancels RESTART`)
+			require.NoError(t, way(f.pool, h, key), key)
+		}
+		f.until("accept", external.StateDone)
+		require.Equal(t, 2, p.effects())
+
+		f.exec(`CREATE OR REPLACE FUNCTION cancel() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(60); RETURN NEW; END $$`)
+		hasty := processWith(t, connect(t, f.pool.Config().ConnString(), func(c *pgxpool.Config) {
+			c.ConnConfig.RuntimeParams["statement_timeout"] = "50"
+		}), nil)
+		h = add(hasty, external.Tool[in, out]{Perform: p.perform})
+		for key, way := range ways {
+			err := way(hasty.pool, h, "slow "+key)
+			var server *pgconn.PgError
+			require.ErrorAs(t, err, &server, key)
+			require.Equal(t, "57014", server.Code, key)
+			require.False(t, dedup.IsRetryable(err), key)
+		}
 	}
-	f.until("accept", external.StateDone)
-	require.Equal(t, 2, p.effects())
 }
 
 // lockTimeouts gets one element for each statement that gave up waiting for a lock.

@@ -24,6 +24,8 @@ type claimResult struct {
 	inserted bool          // this claim inserted the row
 	// unsure is true if the claim's COMMIT failed and may be committed.
 	unsure bool
+	// cancelled is true if the claim failed as [table.CancelledAtLimit] describes.
+	cancelled bool
 	// began is this machine's clock before the claim was sent. The server reads its clock later, so
 	// the lease ends earlier here than by the server's clock.
 	began time.Time
@@ -49,7 +51,7 @@ func (s *claimResult) ended() bool {
 // In the model: the claim in worker.pml.
 func (x *Tools) claim(ctx context.Context, c *checkedCall) (claimResult, error) {
 	retry := x.d.Options().Retry
-	began, limit := x.now(), table.RowTimeout
+	began, limit, cancelled := x.now(), table.RowTimeout, false
 	for n := 1; ; n, limit = n+1, min(2*limit, longestClaim) {
 		tried := x.now()
 		seen, err := x.tryClaim(ctx, c, limit)
@@ -67,6 +69,8 @@ func (x *Tools) claim(ctx context.Context, c *checkedCall) (claimResult, error) 
 			c.lostSince = began
 		}
 		switch {
+		case seen.cancelled && !cancelled:
+			cancelled = true
 		case x.blockedByTwin(err):
 			return claimResult{row: &row{Identity: c.Identity, fingerprint: c.fingerprint[:], state: StateRunning}}, nil
 		case ctx.Err() != nil, !dedup.IsTransient(err) && !wire.IsConnLost(err):
@@ -195,17 +199,13 @@ func (x *Tools) tryClaim(ctx context.Context, c *checkedCall, limit time.Duratio
 }
 
 // read sends the batch of a claim with its limit, and reads the result after skipping before
-// results. It returns how many results came before a failure. A claim that gave up waiting fails
-// with 55P03, also if PostgreSQL reports it as cancelled.
+// results. It returns how many results came before a failure.
 func (s *claimResult) read(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, before int, limit time.Duration) (answered int, err error) {
 	sent := time.Now()
 	results := conn.SendBatch(ctx, b)
 	defer func() {
 		err = errors.Join(err, results.Close())
-		if server, ok := errors.AsType[*pgconn.PgError](err); ok && table.GaveUp(err, time.Since(sent), limit) {
-			gaveUp := *server
-			gaveUp.Code, err = wire.CodeLockNotAvailable, &gaveUp
-		}
+		s.cancelled = table.CancelledAtLimit(err, time.Since(sent), limit)
 	}()
 	for ; answered < before; answered++ {
 		if _, err = results.Exec(); err != nil {

@@ -64,14 +64,11 @@ func NewRecord(e *Entry, outcome Outcome, result string) Record {
 
 // QueueRecord queues the statement that writes the record, before the COMMIT, in the transaction
 // that began at started. If it cannot write the record it raises, so that the server skips the
-// COMMIT. It waits for a twin for up to limit; behind a claim there is none to wait for.
+// COMMIT. It waits for a twin for up to limit.
 func (t *Table) QueueRecord(p *wire.Pipeline, e *Entry, r *Record, started *time.Time, limit time.Duration) {
 	var result any
 	if text := r.stored(); text != nil {
 		result = text
-	}
-	if t.Profile.Claims {
-		limit = 0
 	}
 	t.startLimit(p, limit)
 	p.Queue(t.insert, &e.Scope, &e.Tool, &e.Key, started, &e.Fingerprint, &e.ArgDigests, (*string)(&r.Outcome), result, &r.keep, &e.Forget)

@@ -98,17 +98,15 @@ func (t *Table) startKeptLimit(p *wire.Pipeline, limit time.Duration) {
 	p.Ignore(t.lockTimeout.set, &text)
 }
 
-// GaveUp reports whether a statement that took so long ended because of its limit. If the lock is
-// granted just as the timeout fires, and the statement then waits for another lock, PostgreSQL
-// reports a cancelled statement.
-func GaveUp(err error, took, limit time.Duration) bool {
-	switch wire.SQLState(err) {
-	case wire.CodeLockNotAvailable:
-		return true
-	case wire.CodeQueryCanceled:
-		return limit > 0 && took >= limit
-	}
-	return false
+// GaveUp reports whether lock_timeout ended the statement that failed with err.
+func GaveUp(err error) bool { return wire.SQLState(err) == wire.CodeLockNotAvailable }
+
+// CancelledAtLimit reports whether a statement that took so long was cancelled when its limit was
+// over. If the lock is granted just as lock_timeout fires, and the statement then waits for another
+// lock, PostgreSQL reports a cancelled statement. A statement_timeout and an operator cancel in the
+// same way: so try once more, and believe a second error.
+func CancelledAtLimit(err error, took, limit time.Duration) bool {
+	return wire.SQLState(err) == wire.CodeQueryCanceled && limit > 0 && took >= limit
 }
 
 // endLimit restores the session's own limit.

@@ -20,6 +20,8 @@ type Seen struct {
 	// holds a forgotten record, and Held is the error of its DELETE.
 	Busy bool
 	Held error
+	// Cancelled is true if a statement failed as [CancelledAtLimit] describes.
+	Cancelled bool
 	// Hidden is true if a claim conflicts with a row that no look-up finds. The row was deleted in
 	// between, or is invisible.
 	Hidden bool
@@ -214,5 +216,5 @@ func (t *Table) tryClaim(ctx context.Context, on *wire.Conn, begin *wire.Pipelin
 		return p.Close()
 	}
 	err = t.readClaim(ctx, on, p, e, s)
-	return s.busyIfLocked(err, time.Since(p.SentAt), RowTimeout)
+	return s.busyIfGaveUp(err, time.Since(p.SentAt), RowTimeout)
 }

@@ -26,8 +26,7 @@ func (t *Table) Open(ctx context.Context, on *wire.Conn, e *Entry, s *Seen, r *R
 	}
 	err := t.openLock(ctx, p, t.lock, e, s, r)
 	if err == nil && s.Forgotten && !s.Busy && r == nil {
-		sent := time.Now()
-		if err = t.forgetRecord(ctx, on, e, RowTimeout); GaveUp(err, time.Since(sent), RowTimeout) {
+		if err = t.forgetRecord(ctx, on, e, RowTimeout, s); GaveUp(err) {
 			s.Busy, s.Held, err = true, err, nil
 		}
 	}
@@ -63,7 +62,7 @@ func (t *Table) OpenIn(ctx context.Context, on *wire.Conn, begin bool, savepoint
 		err = t.waitForLock(ctx, on, e, limit, s)
 	}
 	if err == nil && s.Forgotten && !s.Busy {
-		err = t.forgetRecord(ctx, on, e, limit)
+		err = t.forgetRecord(ctx, on, e, limit, s)
 	}
 	return err
 }
@@ -109,24 +108,20 @@ func (t *Table) waitForLock(ctx context.Context, on *wire.Conn, e *Entry, limit 
 	t.endLimit(p, limit)
 	p.Queue(t.lookUp, &e.Scope, &e.Tool, &e.Key)
 	p.Send(ctx)
-	switch err := s.readLast(p); {
-	case GaveUp(err, time.Since(p.SentAt), limit):
-		s.Busy = true // still
-		return nil
-	default:
-		return err
-	}
+	return s.busyIfGaveUp(s.readLast(p), time.Since(p.SentAt), limit)
 }
 
 // forgetRecord deletes a forgotten record before the effect runs. So the call waits for a sweep or
 // a reset that holds the row before the effect and not after it. A twin would hold the lock.
-func (t *Table) forgetRecord(ctx context.Context, on *wire.Conn, e *Entry, limit time.Duration) error {
+func (t *Table) forgetRecord(ctx context.Context, on *wire.Conn, e *Entry, limit time.Duration, s *Seen) error {
 	p := on.Pipeline()
 	t.startLimit(p, limit)
 	p.Ignore(t.forget, &e.Scope, &e.Tool, &e.Key)
 	t.endLimit(p, limit)
 	p.Send(ctx)
-	return p.Close()
+	err := p.Close()
+	s.Cancelled = CancelledAtLimit(err, time.Since(p.SentAt), limit)
+	return err
 }
 
 // queueSetUpForClaim queues the statements that set the library's transaction up, and a lock_timeout
@@ -164,15 +159,17 @@ func (t *Table) openClaim(ctx context.Context, on *wire.Conn, p *wire.Pipeline, 
 			s.Record, s.Forgotten = old, true
 		}
 	}
-	if err = s.busyIfLocked(err, time.Since(sent), limit); s.Busy {
+	if err = s.busyIfGaveUp(err, time.Since(sent), limit); s.Busy {
 		s.Forgotten = forgotten
 	}
 	return err
 }
 
-// busyIfLocked sets Busy if a claim gave up waiting.
-func (s *Seen) busyIfLocked(err error, took, limit time.Duration) error {
-	if !GaveUp(err, took, limit) {
+// busyIfGaveUp returns the error of a statement that took so long. If the statement gave up waiting
+// for a twin, it sets Busy instead.
+func (s *Seen) busyIfGaveUp(err error, took, limit time.Duration) error {
+	s.Cancelled = CancelledAtLimit(err, took, limit)
+	if !GaveUp(err) {
 		return err
 	}
 	s.Busy = true
