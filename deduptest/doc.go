@@ -44,9 +44,10 @@
 // seconds: a key that contains the minute passes here, and dedupvet reports it. Only connections of
 // Try.Pool must be given back.
 //
-// A statement that fails in a savepoint may be ignored, as Postgres allows. The missing part of the
-// effect is found if Count counts it or Tables names its table: name every table that the tool
-// writes to.
+// A statement that fails in a savepoint may be ignored, as Postgres allows. A missing or doubled part
+// of the effect is found if Count counts it, or if it is a row of a table that Tables names. Rows of
+// Tables are only counted: if the tool updates rows, let Count return a sum that each effect raises
+// by one.
 //
 // VerifyEffect kills and stops no real process, cuts no connection, and tests no verdicts of
 // operators.

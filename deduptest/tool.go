@@ -30,10 +30,10 @@ type Tool struct {
 	// while Verify runs.
 	Count func(ctx context.Context, db *pgxpool.Pool) (int, error)
 
-	// Tables are further tables that the tool writes to, such as "audit_log" or "billing.lines", so
-	// that Verify finds writes that Count does not see. Each effect must add as many rows to a
-	// table as the first call does, possibly none. Nothing else may write to them while Verify
-	// runs. Default: none.
+	// Tables are further tables that the tool inserts into, such as "audit_log" or "billing.lines",
+	// so that Verify finds inserts that Count does not see. It counts their rows, and so finds no
+	// update: let Count see that. Each effect must add as many rows to a table as the first call
+	// does, possibly none. Nothing else may write to them while Verify runs. Default: none.
 	Tables []string
 
 	// Options are the options of the tool's Deduper in production. [NotExecuted] and [AnswerLost]
