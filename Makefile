@@ -88,8 +88,8 @@ test: pgbouncer promtool ## Run the tests of the library and its doors on a real
 	@$(GOTEST) -skip '^TestLong' $$($(GO) list $(LIBRARY:%=%/...) | grep -vxF "$$($(GO) list $(WORKSHOP:%=%/...) $(PLAIN:%=%/...))")
 
 # Slow tests are named TestLong…. Those of external/model depend only on the model, which seldom
-# changes, and take four minutes; `make model` runs them. The longest packages come first, and three
-# run at a time on any machine: they mostly wait.
+# changes, and take four minutes; `make model` runs them. The longest packages come first. Three
+# of LONG run at a time on any machine: they wait for other programs.
 LONG = $(filter-out $(LONG_SEQUENTIAL) $(OTHERS:%=%%) $(WORKSHOP:%=%%) $(PLAIN:%=%%),$(shell grep -rl --include=*_test.go '^func TestLong' . | xargs -n 1 dirname | sort -u))
 .PHONY: test-all
 test-all: test redis ## Run all tests, including the slow ones, and list the skipped ones
@@ -97,7 +97,7 @@ test-all: test redis ## Run all tests, including the slow ones, and list the ski
 	$(GOTEST) -p 3 -run '^TestLong' ./internal/contract $(LONG)
 	$(subst -race,,$(GOTEST)) -run '^TestLong' $(LONG_SEQUENTIAL)
 	$(GOTEST) -skip '^TestLong' ./external/model
-	$(GOTEST) -p 3 ./proof/internal/chaos $(filter-out $(SEQUENTIAL),$(OTHERS:%=%/...)) $(filter-out ./external/model/...,$(WORKSHOP:%=%/...))
+	$(GOTEST) ./proof/internal/chaos $(filter-out $(SEQUENTIAL),$(OTHERS:%=%/...)) $(filter-out ./external/model/...,$(WORKSHOP:%=%/...))
 	$(call test-agents,-skip ^TestLong)
 
 .PHONY: test-versions
