@@ -37,8 +37,8 @@ import (
 // column reason of that table, unless the scope has no earlier lines.
 //
 // If an effect outside the database has no answer yet, nothing is erased: the error is an
-// ErrInFlight. `dedup parked` lists those that need an operator, who
-// resolves them; `dedup parked --open` lists the others, which end by themselves.
+// ErrInFlight. `dedup parked` lists those that an operator must resolve, and `dedup parked --open`
+// the others, which end by themselves.
 //
 // Other errors are ErrInvalid, ErrSchema and errors of the database. The result then counts the
 // rows that were erased before. It does not count a batch whose reply to COMMIT was lost, if the

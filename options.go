@@ -15,9 +15,9 @@ type Options struct {
 	Schema string
 
 	// Isolation is the isolation level of the library's own transactions: those of Do, DoStatement,
-	// DoBatch and BeginFunc. Default: pgx.ReadCommitted, whatever the database's default is. pgx.RepeatableRead and
-	// pgx.Serializable give the same answers, but a twin that arrives during the race more often
-	// runs an effect that is then rolled back.
+	// DoBatch and BeginFunc. Default: pgx.ReadCommitted, whatever the database's default is.
+	// pgx.RepeatableRead and pgx.Serializable give the same answers, but a twin that arrives during
+	// the race more often runs an effect that is then rolled back.
 	Isolation pgx.TxIsoLevel
 
 	// Retention is the default of the fields that Call.Retention leaves zero. Its own default is 24

@@ -29,9 +29,9 @@ import (
 // give the logger a handler that samples the message.
 //
 // Every line of a call also has the attributes of [WithAttrs]. Keys, arguments and results are
-// never logged; a key's hash is. A server's error is logged with its SQLSTATE, routine and constraint, but without its
-// message, which may quote values. Other errors of an effect are logged with their text: keep
-// values out of it.
+// never logged; a key's hash is. A server's error is logged with its SQLSTATE, routine and
+// constraint, but without its message, which may quote values. Other errors of an effect are logged
+// with their text: keep values out of it.
 func NewSlogTracer(logger *slog.Logger) Tracer {
 	if logger == nil {
 		logger = slog.Default()
