@@ -88,16 +88,27 @@ test: pgbouncer promtool ## Run the tests of the library and its doors on a real
 	@$(GOTEST) -skip '^TestLong' $$($(GO) list $(LIBRARY:%=%/...) | grep -vxF "$$($(GO) list $(WORKSHOP:%=%/...) $(PLAIN:%=%/...))")
 
 # Slow tests are named TestLong…. Those of external/model depend only on the model, which seldom
-# changes, and take four minutes; `make model` runs them. The longest packages come first. Three
-# of LONG run at a time on any machine: they wait for other programs.
+# changes, and take four minutes; `make model` runs them.
 LONG = $(filter-out $(LONG_SEQUENTIAL) $(OTHERS:%=%%) $(WORKSHOP:%=%%) $(PLAIN:%=%%),$(shell grep -rl --include=*_test.go '^func TestLong' . | xargs -n 1 dirname | sort -u))
 .PHONY: test-all
 test-all: test redis ## Run all tests, including the slow ones, and list the skipped ones
+	@$(MAKE) --no-print-directory -j 2 test-campaigns test-rest
+
+# The campaigns in their short forms. They mostly wait for leases, servers and processes, so the other
+# tests run beside them. internal/contract makes the same calls under the race detector.
+CAMPAIGNS := ./proof/internal/chaos
+.PHONY: test-campaigns
+test-campaigns:
+	$(subst $(RACE),,$(GOTEST)) $(CAMPAIGNS)
+
+# The longest packages come first.
+.PHONY: test-rest
+test-rest:
 	$(GO) test $(LINK) $(VETTED) $(SEQUENTIAL)
-	$(GOTEST) -p 3 -run '^TestLong' ./internal/contract $(LONG)
-	$(subst -race,,$(GOTEST)) -run '^TestLong' $(LONG_SEQUENTIAL)
+	$(GOTEST) -run '^TestLong' ./internal/contract $(LONG)
+	$(subst $(RACE),,$(GOTEST)) -run '^TestLong' $(LONG_SEQUENTIAL)
 	$(GOTEST) -skip '^TestLong' ./external/model
-	$(GOTEST) ./proof/internal/chaos $(filter-out $(SEQUENTIAL),$(OTHERS:%=%/...)) $(filter-out ./external/model/...,$(WORKSHOP:%=%/...))
+	$(GOTEST) ./cmd/dedup $$($(GO) list $(filter-out $(SEQUENTIAL),$(OTHERS:%=%/...)) $(filter-out ./external/model/...,$(WORKSHOP:%=%/...)) | grep -vxF "$$($(GO) list $(CAMPAIGNS))")
 	$(call test-agents,-skip ^TestLong)
 
 .PHONY: test-versions
@@ -140,9 +151,8 @@ screenshots: ## Make the screenshots of the console in docs/
 	DEDUP_SCREENSHOTS="$(CURDIR)/docs" $(GO) test -count 1 -v -run TestLongConsole/Screenshots ./proof/browsertest
 
 .PHONY: lint
-lint: ## Check formatting, vet, the house rules and the modules' files
+lint: ## Check formatting, the house rules, vet among them, and the modules' files
 	@test -z "$$(gofmt -l .)" || { gofmt -l . ; echo "run gofmt -w on these"; exit 1; }
-	$(GO) vet $(PACKAGES)
 	@mkdir -p .cache && cp go.work.sum .cache/go.work.sum && $(GO) doc . >/dev/null && cmp go.work.sum .cache/go.work.sum || { echo "go doc changed go.work.sum: commit the change"; exit 1; }
 	$(GO) run $(GOLANGCI) run --allow-parallel-runners $(PACKAGES)
 	@GO="$(GO)" scripts/tidy -diff $(MODULES)

@@ -31,7 +31,7 @@ func TestLongEraseUnderLoad(t *testing.T) {
 	} {
 		t.Run(p.String(), func(t *testing.T) {
 			t.Parallel()
-			eraseUnderLoad(t, p, 2500)
+			eraseUnderLoad(t, p, 1000)
 		})
 	}
 }
