@@ -15,9 +15,8 @@ type StatementCall struct {
 
 // BatchOptions configure [DoBatch]. Nil and zero fields mean the defaults.
 type BatchOptions struct {
-	// Size is the number of calls that are taken from the iterator and sent together, and of
-	// results that are kept in memory. Default: 100, at most 1,000. One commit contains up to 256
-	// calls.
+	// Size is the number of calls that are taken from the iterator together, and of results that
+	// are kept in memory. Default: 100, at most 1,000.
 	Size int
 	// Progress is called after every Size calls and at the end, on the goroutine that ranges over
 	// the outcomes. Default: none.
@@ -41,11 +40,11 @@ const (
 	maxBatchSize     = 1_000
 )
 
-// DoBatch is [DoStatement] for many calls: a bulk job, or all the tool calls of one turn. Size calls
-// at a time, at most 256, share two round trips and one commit, sorted by identity. Each call gets
-// the answer that DoStatement would give it. A call that fails, that was made before, or that is in
-// flight elsewhere is set apart, and the others proceed without it. For all or nothing call [DoTx]
-// in a loop inside [Deduper.BeginFunc].
+// DoBatch is [DoStatement] for many calls: a bulk job, or all the tool calls of one turn. It takes
+// Size calls at a time. It sends them, sorted by identity, in transactions of up to 256 calls, each
+// in two round trips. Each call gets the answer that DoStatement would give it. A call that fails,
+// that was made before, or that is in flight elsewhere is set apart, and the others proceed without
+// it. For all or nothing call [DoTx] in a loop inside [Deduper.BeginFunc].
 //
 // The trip that runs the statements of a part also looks its calls up: the statement of a call that
 // was made before does not run, unless it races with the first. If a call fails, the other calls of

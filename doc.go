@@ -37,12 +37,12 @@
 // ErrAttemptsExhausted if no retry helps. The text of the library's own errors begins with "dedup:"
 // and names the tool. Find them with [errors.Is] and [errors.As], because they may be wrapped. They
 // always belong to this call: if an effect returns the error of an inner call, errors.Is and
-// errors.As do not find it (see [Effect]). The errors:
+// errors.As do not find it, unless it is an ErrInvalid (see [Effect]). The errors:
 //
 //	error                  typed as         returned by                          call again with the same key?
 //	ErrRefused             *RefusedError    all that run effects                 no: this is the answer; DoTx: commit it
 //	ErrKeyReused           *Error           all that run effects                 no: first arguments, or a new key
-//	ErrExpired             *Error           all that run effects                 no: it ran
+//	ErrExpired             *Error           all that run effects                 no: it was answered
 //	ErrInFlight            -                all that run effects or edit records yes
 //	ErrOutcomeUnknown      *Error           all that run effects, not DoTx       yes: it may have happened; BeginFunc: see there
 //	ErrAttemptsExhausted   *Error           all that run effects, not DoTx       yes: nothing happened

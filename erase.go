@@ -42,8 +42,8 @@ import (
 //
 // Other errors are ErrInvalid, ErrSchema and errors of the database. The result then counts the
 // rows that were erased before. It does not count a batch whose reply to COMMIT was lost, if the
-// error came before Erase could repeat that batch. A lost batch counts as erased if its last row is
-// gone when Erase repeats it.
+// error came before Erase could repeat that batch. When Erase repeats it and the last row is erased
+// already, the whole batch counts.
 func (d *Deduper) Erase(ctx context.Context, scope, tool string, opts ChangeOptions) (result EraseResult, err error) {
 	if err := d.checkErase(ctx, scope, tool, opts); err != nil {
 		return result, err

@@ -44,8 +44,8 @@ var (
 	// [RefusedError]
 	ErrRefused = errors.New("dedup: the tool refused this call")
 
-	// ErrExpired: the call ran, and its result has expired or was never kept. The call never runs a
-	// second time. [Error]
+	// ErrExpired: the call was answered, and its answer has expired or was never kept. It does not
+	// run again before Error.ForgetAt. If Error.Refused is true, nothing happened. [Error]
 	ErrExpired = errors.New("dedup: this call ran and its result is not kept")
 
 	// ErrKeyReused: an earlier call used the identity with other arguments. The call was neither
@@ -73,7 +73,7 @@ var (
 // Error describes a call that ended without a result. Which fields are set depends on Kind.
 type Error struct {
 	// Kind is one of ErrOutcomeUnknown, ErrAttemptsExhausted, ErrRestartTx, ErrExpired,
-	// ErrKeyReused, ErrBroken and ErrSchema.
+	// ErrKeyReused, ErrBroken and ErrSchema, and in package external ErrInFlight.
 	Kind error
 	// Scope, Tool and KeyHash name the call, if the error belongs to one. KeyHash is [KeyHash] of
 	// its key, because errors end up in logs.

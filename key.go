@@ -109,9 +109,9 @@ func KeyFromIntent(parts ...string) (string, error) {
 }
 
 // KeyFromToolCall returns the key of a tool call by a model. session is the conversation or run.
-// turn counts the model's messages in the session, consistently from 0 or from 1. toolCallID is the
-// id that the provider gave the call. The saved transcript contains all three, so a re-delivered or
-// resumed turn gives the same key.
+// turn counts the model's messages in the session, from 1. toolCallID is the id that the provider
+// gave the call. The saved transcript contains all three, so a re-delivered or resumed turn gives
+// the same key.
 //
 // The turn is necessary, because (session, toolCallID) alone is not unique. Ids are unique within
 // one message of the model only: some providers start again with every turn. In 200 recorded
@@ -220,7 +220,7 @@ func KeyFromArgsMergingRepeats(session string, args any) (string, error) {
 // send it with every retry. A NewKey for each attempt protects from nothing.
 //
 // The key begins with the time, so that new records go to neighbouring pages of the index: with 20
-// million rows, random keys cost thirteen times the WAL. Keys of one millisecond are not ordered.
+// million rows, random keys cost eleven times the WAL. Keys of one millisecond are not ordered.
 func NewKey() string { return newKeyAt(time.Now()) }
 
 func newKeyAt(now time.Time) string {

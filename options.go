@@ -57,8 +57,8 @@ type Options struct {
 // before the second is random between zero and BaseDelay; the bound doubles for each further
 // attempt, up to MaxDelay (full jitter). Waiting for a twin is not an attempt.
 type RetryPolicy struct {
-	// MaxAttempts includes the first attempt. Default: 12, which covers a failover of 2.6 s on
-	// average and 5.3 s at most. 1 means no retry.
+	// MaxAttempts includes the first attempt. Default: 12, whose pauses add up to 2.6 s on average
+	// and 5.3 s at most: a longer failover ends the call. 1 means no retry.
 	MaxAttempts int
 	// BaseDelay is the bound of the first pause. Default: 10 ms.
 	BaseDelay time.Duration

@@ -37,8 +37,8 @@ type Result[R any] struct {
 	// that the record's statement waited; a wait for the lock, inside Postgres, is not measured.
 	Waited time.Duration
 	// Attempts counts this call's attempts, including those without a connection. It does not count
-	// an attempt that only met a twin at its start. It is 0 if the answer came from a twin, or from
-	// a look-up before the first attempt. Recording a refusal is a further attempt.
+	// an attempt that found a running twin at its start. It is 0 if the answer came from a twin, or
+	// from a look-up before the first attempt. Recording a refusal is a further attempt.
 	Attempts int
 }
 

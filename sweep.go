@@ -66,8 +66,8 @@ const (
 )
 
 // Sweep drops expired results and deletes forgotten records, oldest first, in bounded transactions,
-// until nothing is due. All ages are by the database's clock. A record that falls due behind the
-// sweep, such as one whose transaction was open for long, is left to the next sweep, and so is a
+// until nothing is due. All ages are by the database's clock. The sweep goes forward in time: it
+// leaves a record with an earlier time that is committed meanwhile to the next sweep, and so a
 // record that a call holds.
 //
 // Every instance may run it at once: one sweeps, and the others return at once with Skipped. On

@@ -11,7 +11,7 @@ import (
 // Tracer is called on events of calls, in the manner of pgx's tracers. The library calls its
 // methods on the goroutine of the call, and outside its transactions unless an event's
 // documentation tells otherwise. They must not block. Their panics are logged by [slog.Default] and
-// change no answer. A tracer that embeds MultiTracer() implements only the methods that it needs.
+// change no answer. To implement only some methods, embed MultiTracer() in a tracer.
 type Tracer interface {
 	// TraceCallStart is called when a call of any function begins, before it is checked. The
 	// returned context becomes the call's: it reaches the effect and its statements, and so pgx's
@@ -89,9 +89,9 @@ func (m multiTracer) TraceEvent(ctx context.Context, event Event) {
 	}
 }
 
-// CallData identifies the call of an event. Apart from CallEndData.Err, which may be a refusal or
-// have InvalidError.Stored, events contain no arguments or results. The text of another error may
-// quote values: [NewSlogTracer] logs the SQLSTATE of a server's error instead.
+// CallData identifies the call of an event. Events contain no arguments or results, with one
+// exception: CallEndData.Err may be a refusal, or have a result in InvalidError.Stored. The text of
+// another error may quote values: [NewSlogTracer] logs the SQLSTATE of a server's error instead.
 type CallData struct {
 	// Func is the called function: "Do", "DoTx", "DoStatement", "DoBatch", "Reset", "Resolve" or
 	// "Erase". Another package that sends events gives its own name.

@@ -41,7 +41,7 @@ type Options struct {
 	// The request's JSON form, by protobuf's mapping and with 64-bit numbers as numbers, is the
 	// tool's arguments, and the tool's result is read as the JSON form of the response. Only the
 	// arguments are compared. So a call is the same one over Connect, over MCP and in an agent's
-	// loop. A field whose tag in the tool's type is another name has that as its json_name. A tool
+	// loop. If a field's tag in the tool's type is another name, make that its json_name. A tool
 	// whose arguments are the key needs no other.
 	ToolOf map[string]string
 

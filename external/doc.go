@@ -42,7 +42,8 @@
 //
 // An operation without an answer is continued by the next call, by [Tools.Recover] in any process,
 // or by a job that calls [Tools.Advance]. With a key it is sent again. With Find it is looked up.
-// Otherwise it is parked until an operator decides it with [Tools.Resolve].
+// Otherwise it is parked until an operator decides it with [Tools.Resolve], or until one of a few
+// more look-ups finds the effect.
 //
 // # Words
 //

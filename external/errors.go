@@ -26,9 +26,10 @@ type notDoneError struct{ err error }
 func (e *notDoneError) Error() string { return e.err.Error() }
 func (e *notDoneError) Unwrap() error { return e.err }
 
-// ParkedError is the error of a call whose effect may have happened and whose outcome only a person
-// can find out. Do not repeat it with a new key. The same call returns this error until an operator
-// resolves the operation. Returned by [Handle.Do] and [Handle.Accept].
+// ParkedError is the error of a call whose effect may have happened and whose outcome the provider
+// did not tell. Do not repeat it with a new key. The same call returns this error until an operator
+// resolves the operation, a look-up finds the effect, or a late success arrives. An operation whose
+// answer could not be recorded is parked too. Returned by [Handle.Do] and [Handle.Accept].
 type ParkedError struct {
 	Operation Operation
 }

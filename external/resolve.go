@@ -32,8 +32,8 @@ func (v Verdict) By(actor string) Verdict {
 }
 
 // Overruling returns v as one that replaces a verdict that is not carried out yet; the audit has
-// both. If a process is carrying out the earlier one, that one may still be recorded. Never
-// overruling a true Happened makes the effect happen again.
+// both. If a process is carrying out the earlier one, that one may still be recorded. If Never
+// overrules a Happened that was true, the effect happens again.
 func (v Verdict) Overruling() Verdict {
 	v.overrules = true
 	return v

@@ -14,8 +14,8 @@ import (
 // from sending a request twice.
 //
 // Transport counts the requests of an attempt. If a client inside Perform, or Base, sends a write
-// more than once, a refusal or a [NotDone] for the last sending says nothing about an earlier one,
-// and the outcome is unknown.
+// twice, the second answer does not prove what the first request did. The outcome is then unknown,
+// even after a refusal or a [NotDone].
 type Transport struct {
 	// Base sends the requests. Default: http.DefaultTransport.
 	Base http.RoundTripper

@@ -41,9 +41,9 @@
 // A repeat of a key must be the same request: the same method, host, path, query, and body with its
 // Content-Type and Content-Encoding. A JSON body is compared by its value, any other by its bytes.
 // No other header is compared. A different request is answered with 422, which names the
-// differences. [Options].AnyHost leaves the host out. The file requests.md explains sixty pairs of
-// requests. A key belongs to its scope and tool: other clients and other tools have keys of their
-// own.
+// differences. [Options].AnyHost leaves the host out. The file requests.md explains about sixty
+// pairs of requests. A key belongs to its scope and tool: other clients and other tools have keys
+// of their own.
 //
 // An agent that cannot make keys sends Agent-Turn: "conversation 17"; turn=4. It has the session,
 // and the number of the model's message in the session, from 1. It makes the key if the request's

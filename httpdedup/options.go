@@ -38,8 +38,8 @@ type Options struct {
 	// one tool, and other routers change theirs: chi v5.2 sets the innermost router's part, v5.5
 	// the whole.
 	//
-	// With chi give Wrap a name, or return the method and chi's RouteContext(ctx).RoutePattern(),
-	// behind r.With or in r.Group. In r.Route with r.Use that is the subtree.
+	// With chi give Wrap a name. Or use r.With or r.Group, and return the method and chi's
+	// RouteContext(ctx).RoutePattern(). In r.Route with r.Use that is the prefix of many routes.
 	Tool func(r *http.Request) string
 
 	// AnyHost leaves the host out of the comparison of requests. Set it if the service has several

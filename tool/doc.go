@@ -46,9 +46,10 @@
 // session, turn and id. A Write without any of them is refused with [dedup.ErrInvalid].
 //
 // A usable id makes the key ([dedup.KeyFromToolCall]). The arguments make the key
-// ([dedup.KeyFromToolCallArgs]) if the id is empty, "null", "None" or the tool's name, or if
-// another call of the message has the id. Arguments tagged ignore or redact are not part of it.
-// Calls of one tool with the same usable id and the same arguments are one call.
+// ([dedup.KeyFromToolCallArgs]) if the id is empty, "null", "None" or the tool's name. If calls of
+// a message share an id, the call that is recorded first has the id's key, and id and arguments
+// make the keys of the others. Arguments tagged ignore or redact are not part of a key. Calls of
+// one tool with the same usable id and the same arguments are one call.
 //
 // Only [Registry.InvokeAll] sees that calls of one message share an id, or are equal without an id.
 // With Invoke, a call whose id belongs to another call is refused with [dedup.ErrKeyReused], and

@@ -14,7 +14,8 @@ import (
 // error that is not [dedup.Final], and misuse by the program. Do not show it to the model: a model
 // that sees it plans again with a new id, and the first call may take effect later. End the run
 // instead and resume it, which makes the same call again. So a tool whose refusal the model should
-// see returns [dedup.Final], or an [ArgumentError] if the refusal is not to be kept.
+// see returns [dedup.Final], or an [ArgumentError] if the refusal is not to be kept. If session,
+// turn and call id make the key, use [dedup.Final]: a resumed run then gets the same refusal.
 func Reply(a Answer, err error) (text string, isError bool, _ error) {
 	if err == nil {
 		return string(a.JSON), false, nil

@@ -36,9 +36,10 @@ type Tool[In, Out any] struct {
 	// MaxWait bounds how long a call waits for a twin. Default: the Deduper's.
 	MaxWait time.Duration
 	// OncePerRequest makes calls with equal compared arguments one call within one request of the
-	// user: a model that plans again repeats its call under a new id. The nth of several equal
-	// calls in one message is one call with the nth of the next message. A call with a key uses its
-	// key, and a call without Invocation.Request is not affected. Default: false.
+	// user: a model that plans again repeats its call under a new id. Two equal calls in one
+	// message are two calls: if the next message repeats both, its first is the first and its
+	// second the second. A call with a key uses its key, and a call without Invocation.Request is
+	// not affected. Default: false.
 	OncePerRequest bool
 	// StoreErrors records every error of Run as an answer, as [dedup.Call] describes. Default:
 	// false, which records only errors that [dedup.Final] wraps.

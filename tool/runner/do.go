@@ -22,9 +22,9 @@ type Call struct {
 	Class tool.Class
 
 	// Key names the intent. If it must survive this process, take it from a [Plan] or another
-	// checkpoint. If it is empty, Do uses the key in the context, unless Do put it there for
-	// another tool. If there is none, Do makes a new key for a class that needs one; the process's
-	// end loses it. A ReadOnly tool uses only the key given here.
+	// checkpoint. If it is empty, Do uses the context's key, but not one that an outer Do put there
+	// for another tool. If there is none, Do makes a new key for a class that needs one; the
+	// process's end loses it. A ReadOnly tool uses only the key given here.
 	Key string
 	// Resumed says that an earlier process may have tried the key. The outcome then counts as
 	// unknown until the call is answered.
