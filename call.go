@@ -218,12 +218,12 @@ func (c *call) text() string {
 func (c *call) recordError() error {
 	switch r := c.rec; {
 	case r.IsBroken():
-		return c.named(Error{Kind: ErrBroken, FirstAt: r.CreatedAt})
+		return c.named(Error{Kind: ErrBroken, CreatedAt: r.CreatedAt})
 	case !r.Accepts(c.Fingerprint):
 		changed, complete := canon.ChangedArgs(r.ArgDigests, c.ArgDigests)
-		return c.named(Error{Kind: ErrKeyReused, FirstAt: r.CreatedAt, Changed: changed, Complete: complete})
+		return c.named(Error{Kind: ErrKeyReused, CreatedAt: r.CreatedAt, Changed: changed, Complete: complete})
 	case r.Expired() && c.ownRec == nil:
-		return c.named(Error{Kind: ErrExpired, FirstAt: r.CreatedAt, ExpiredAt: r.KeptUntil(), ForgetAt: r.ForgetAt, Refused: r.Outcome == table.Refused})
+		return c.named(Error{Kind: ErrExpired, CreatedAt: r.CreatedAt, ExpiredAt: r.KeptUntil(), ForgetAt: r.ForgetAt, Refused: r.Outcome == table.Refused})
 	case r.Outcome == table.Refused:
 		refused, err := decodeRefusal(c.text(), r.CreatedAt)
 		if err != nil {

@@ -64,12 +64,12 @@ func TestRecordError(t *testing.T) {
 	changed.Entry = table.Entry{Identity: c.Identity, Fingerprint: Fingerprint{8}, ArgDigests: argDigestsOf(t, map[string]int{"seat": 2})}
 	require.Equal(t, &Error{
 		Kind: ErrKeyReused, Scope: "acme", Tool: "book", KeyHash: KeyHash("k"),
-		FirstAt: at, Changed: []string{"seat"}, Complete: true,
+		CreatedAt: at, Changed: []string{"seat"}, Complete: true,
 	}, recordError(changed, reused))
 	expired := with(old)
 	require.Equal(t, &Error{
 		Kind:  ErrExpired,
-		Scope: "acme", Tool: "book", KeyHash: KeyHash("k"), FirstAt: at, ExpiredAt: sound.ExpiresAt, ForgetAt: sound.ForgetAt,
+		Scope: "acme", Tool: "book", KeyHash: KeyHash("k"), CreatedAt: at, ExpiredAt: sound.ExpiresAt, ForgetAt: sound.ForgetAt,
 	}, recordError(c, expired))
 	refused := with(func(r *table.Record) { r.Outcome = table.Refused; old(r) })
 	var answer *Error

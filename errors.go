@@ -79,11 +79,11 @@ type Error struct {
 	// its key, because errors end up in logs.
 	Scope, Tool, KeyHash string
 
-	// FirstAt is the time at which the call was recorded, in ErrExpired, ErrKeyReused and
+	// CreatedAt is the time at which the call was recorded, in ErrExpired, ErrKeyReused and
 	// ErrBroken. It is zero for an ErrBroken that this call caused. In ErrExpired, ExpiredAt is the
 	// time at which the result expired, zero if the result was never kept, and ForgetAt the time
 	// from which the identity may be used again. All are by the database's clock.
-	FirstAt, ExpiredAt, ForgetAt time.Time
+	CreatedAt, ExpiredAt, ForgetAt time.Time
 	// Refused reports, in ErrExpired, that the answer was a refusal: the call had no effect.
 	Refused bool
 	// Changed lists, in ErrKeyReused, the top-level arguments that were added, removed or changed,
@@ -121,15 +121,15 @@ func (e *Error) text() string {
 		return fmt.Sprintf("gave up after %d attempts, nothing was committed", e.Attempts)
 	case ErrExpired:
 		if e.ExpiredAt.IsZero() {
-			return fmt.Sprintf("the call ran at %s and its answer was not kept; it is not run again; look up its effect in the tool's own data", day(e.FirstAt))
+			return fmt.Sprintf("the call ran at %s and its answer was not kept; it is not run again; look up its effect in the tool's own data", day(e.CreatedAt))
 		}
-		return fmt.Sprintf("the call ran at %s and its result expired at %s; it is not run again; look up its effect in the tool's own data", day(e.FirstAt), day(e.ExpiredAt))
+		return fmt.Sprintf("the call ran at %s and its result expired at %s; it is not run again; look up its effect in the tool's own data", day(e.CreatedAt), day(e.ExpiredAt))
 	case ErrKeyReused:
 		what := "with other arguments"
 		if len(e.Changed) > 0 { // quoted: names come from the caller, and errors go to logs
 			what = fmt.Sprintf("with other values of %q", e.Changed)
 		}
-		return fmt.Sprintf("the key was first used at %s %s; a retry must send the first call's arguments, a new call needs a new key", day(e.FirstAt), what)
+		return fmt.Sprintf("the key was first used at %s %s; a retry must send the first call's arguments, a new call needs a new key", day(e.CreatedAt), what)
 	case ErrBroken:
 		return "the call may have taken effect without a record; complete the effect, then Resolve, or undo it, then Reset"
 	case nil:

@@ -11,8 +11,8 @@ import (
 
 // NewSlogTracer returns a tracer that writes to logger. A nil logger means slog.Default at the time
 // of the call. Each replay is one line with the message "tool_call_deduplicated" and the attributes
-// tool, scope, key_hash, first_at, age_seconds, waited_seconds, recovered and refused: alert on its
-// rate. The replays of a [DoBatch] are together one line "tool_batch_deduplicated" with the
+// tool, scope, key_hash, created_at, age_seconds, waited_seconds, recovered and refused: alert on
+// its rate. The replays of a [DoBatch] are together one line "tool_batch_deduplicated" with the
 // attributes calls, executed, replayed, failed and duration_seconds, and with tool and scope if all
 // its calls share them. Their own lines are at Debug. Times are in seconds.
 //
@@ -47,27 +47,27 @@ func (t *slogTracer) TraceCallEnd(ctx context.Context, data CallEndData) {
 	write := func(level slog.Level, msg string, attrs ...slog.Attr) {
 		t.log(ctx, level, msg, data.CallData, attrs...)
 	}
-	firstAt, age, waited := slog.Time("first_at", data.CreatedAt), seconds("age", data.Age), seconds("waited", data.Waited)
+	createdAt, age, waited := slog.Time("created_at", data.CreatedAt), seconds("age", data.Age), seconds("waited", data.Waited)
 	text := slog.String("error", wire.LogText(data.Err))
 	switch data.Outcome {
 	case OutcomeExecuted, OutcomeRefused:
-		write(slog.LevelDebug, "tool_call_executed", slog.Time("created_at", data.CreatedAt), seconds("duration", data.Duration), waited,
+		write(slog.LevelDebug, "tool_call_executed", createdAt, seconds("duration", data.Duration), waited,
 			slog.Int("attempts", data.Attempts), slog.Bool("refused", data.Outcome == OutcomeRefused))
 	case OutcomeReplayed, OutcomeRefusalReplayed, OutcomeRecovered:
 		level := slog.LevelInfo
 		if data.Func == "DoBatch" {
 			level = slog.LevelDebug
 		}
-		write(level, "tool_call_deduplicated", firstAt, age, waited,
+		write(level, "tool_call_deduplicated", createdAt, age, waited,
 			slog.Bool("recovered", data.Outcome == OutcomeRecovered), slog.Bool("refused", data.Err != nil))
 	case OutcomeKeyReused:
 		var changed []string
 		if reused, ok := errors.AsType[*Error](data.Err); ok {
 			changed = reused.Changed
 		}
-		write(slog.LevelWarn, "tool_call_key_reused", firstAt, age, slog.Any("changed", changed))
+		write(slog.LevelWarn, "tool_call_key_reused", createdAt, age, slog.Any("changed", changed))
 	case OutcomeExpired:
-		write(slog.LevelInfo, "tool_call_expired", firstAt, age)
+		write(slog.LevelInfo, "tool_call_expired", createdAt, age)
 	case OutcomeUnknown, OutcomeExhausted:
 		write(slog.LevelWarn, "tool_call_"+string(data.Outcome), slog.Int("attempts", data.Attempts), text)
 	case OutcomeBroken, OutcomeSchema:

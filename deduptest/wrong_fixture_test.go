@@ -159,7 +159,7 @@ func wrongs() []wrongTool {
 					return insertTicket(ctx, tx, try)
 				})
 				if err == nil && result.Replayed {
-					return nil, &dedup.Error{Kind: dedup.ErrExpired, FirstAt: result.CreatedAt}
+					return nil, &dedup.Error{Kind: dedup.ErrExpired, CreatedAt: result.CreatedAt}
 				}
 				return result.Value, err
 			},

@@ -109,10 +109,10 @@ func TestFailoverFigures(t *testing.T) {
 	require.Contains(t, section, fmt.Sprintf("The default of %d attempts pauses for %.1f s on average and %.1f s at most.",
 		policy.MaxAttempts, longest/2, longest))
 
-	figures := regexp.MustCompile("To cover (\\d+) s, set `Retry: dedup.RetryPolicy{MaxAttempts: (\\d+)}`: its pauses are (\\d+) s on average, at most (\\d+) s, and less than (\\d+) s in one call of (\\d+),000\\.").
+	figures := regexp.MustCompile("To cover (\\d+) s, set `Retry: dedup.RetryPolicy{MaxAttempts: (\\d+)}`: its pauses are (\\d+) s on average\\.").
 		FindStringSubmatch(section)
 	require.NotNil(t, figures)
-	var figure [7]int
+	var figure [4]int
 	for i, text := range figures[1:] {
 		figure[i+1], err = strconv.Atoi(text)
 		require.NoError(t, err)
@@ -120,11 +120,9 @@ func TestFailoverFigures(t *testing.T) {
 	policy.MaxAttempts = figure[2]
 	pauses := bounds(policy)
 	require.InDelta(t, sum(pauses)/2, figure[3], 0.5)
-	require.InDelta(t, sum(pauses), figure[4], 0.5)
-	require.Equal(t, figure[1], figure[5])
 
 	random := rand.New(rand.NewPCG(1, 1))
-	const calls = 100_000
+	const calls = 10_000
 	short := 0
 	for range calls {
 		total := 0.0
@@ -135,7 +133,7 @@ func TestFailoverFigures(t *testing.T) {
 			short++
 		}
 	}
-	require.InDelta(t, float64(calls)/float64(figure[6]*1_000), short, 10, "calls that pause less")
+	require.Less(t, short, calls/1_000, "calls that pause less")
 }
 
 // bounds returns the bounds of the pauses of a call, in seconds, as the section describes them.

@@ -94,10 +94,10 @@ func (c *checkedCall) dedupError(answer, cause error) error {
 }
 
 // reused returns the error of a key that was used with other arguments.
-func (c *checkedCall) reused(stored []byte, firstAt time.Time) error {
+func (c *checkedCall) reused(stored []byte, createdAt time.Time) error {
 	changed, complete := canon.ChangedArgs(stored, c.argDigests)
 	return &dedup.Error{
 		Kind: dedup.ErrKeyReused, Scope: c.Scope, Tool: c.Tool, KeyHash: dedup.KeyHash(c.Key),
-		FirstAt: firstAt, Changed: changed, Complete: complete,
+		CreatedAt: createdAt, Changed: changed, Complete: complete,
 	}
 }

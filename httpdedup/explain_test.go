@@ -28,8 +28,8 @@ func TestExplain(t *testing.T) {
 		told  bool // OnError gets the error
 	}{
 		"Refusal":        {refuse(kindInvalidKey, "no"), kindInvalidKey, false, false},
-		"Reused":         {&dedup.Error{Kind: dedup.ErrKeyReused, Tool: "pay", FirstAt: at, Changed: []string{"body.a"}}, kindKeyReused, false, false},
-		"Expired":        {&dedup.Error{Kind: dedup.ErrExpired, Tool: "pay", FirstAt: at}, kindExpired, false, false},
+		"Reused":         {&dedup.Error{Kind: dedup.ErrKeyReused, Tool: "pay", CreatedAt: at, Changed: []string{"body.a"}}, kindKeyReused, false, false},
+		"Expired":        {&dedup.Error{Kind: dedup.ErrExpired, Tool: "pay", CreatedAt: at}, kindExpired, false, false},
 		"RefusedByTool":  {&dedup.RefusedError{Message: "declined", Code: "card"}, kindRefused, false, false},
 		"Body":           {&dedup.InvalidError{What: "call", Field: "Args", Reason: "are too long"}, kindInvalidBody, false, false},
 		"Input":          {&dedup.InvalidError{What: "call", Field: "in", Reason: "has a member too many"}, kindInvalidBody, false, false},

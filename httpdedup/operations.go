@@ -23,9 +23,9 @@ type operation struct {
 	State door.State `json:"state"`
 	// Since is when the operation was parked.
 	Since *time.Time `json:"since,omitempty"`
-	// FirstAt is when the answer was recorded, ExpiresAt when its replay ends, and ForgetAt when
+	// CreatedAt is when the answer was recorded, ExpiresAt when its replay ends, and ForgetAt when
 	// the key can be used anew. ExpiresAt is nil if the answer was not kept.
-	FirstAt   *time.Time `json:"first_at,omitempty"`
+	CreatedAt *time.Time `json:"created_at,omitempty"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	ForgetAt  *time.Time `json:"forget_at,omitempty"`
 	// Response is the recorded HTTP answer. Result or Refusal is set if the record is not an HTTP
@@ -136,7 +136,7 @@ func operationName(u *url.URL) (tool, key string, err error) {
 func describe(status external.Status) (*operation, error) {
 	op, record := operationAt(door.StateOf(status), status.Operation), status.Record
 	if !record.CreatedAt.IsZero() {
-		op.FirstAt, op.ForgetAt = &record.CreatedAt, &record.ForgetAt
+		op.CreatedAt, op.ForgetAt = &record.CreatedAt, &record.ForgetAt
 		if record.ExpiresAt.After(record.CreatedAt) {
 			op.ExpiresAt = &record.ExpiresAt
 		}

@@ -19,7 +19,7 @@ import (
 
 type operation struct {
 	State     string
-	FirstAt   time.Time `json:"first_at"`
+	CreatedAt time.Time `json:"created_at"`
 	ExpiresAt time.Time `json:"expires_at"`
 	ForgetAt  time.Time `json:"forget_at"`
 	Response  *struct {
@@ -70,7 +70,7 @@ func TestOperations(t *testing.T) {
 	require.Equal(t, http.StatusCreated, op.Response.Status)
 	require.Equal(t, "/orders/1", op.Response.Headers.Get("Location"))
 	require.Empty(t, op.Response.Headers.Get("Set-Cookie"))
-	require.InDelta(t, 24*time.Hour, op.ExpiresAt.Sub(op.FirstAt), float64(time.Millisecond))
+	require.InDelta(t, 24*time.Hour, op.ExpiresAt.Sub(op.CreatedAt), float64(time.Millisecond))
 	require.True(t, op.ForgetAt.After(op.ExpiresAt))
 	strangers := s.do(t, http.MethodGet, "/operations/POST%20%2Forders/"+url.PathEscape(key), "", "", as("globex"))
 	require.Equal(t, unknown.body, strangers.body, "another's is as one that never was")

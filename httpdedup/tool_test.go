@@ -137,7 +137,7 @@ Content-Type: application/json
 OK
 Content-Type: application/json
 Cache-Control: no-store
-{"state":"done","first_at":"TIME","expires_at":"TIME","forget_at":"TIME","result":{"id":"ch_\u003co-1\u003e"}}`, look("done"))
+{"state":"done","created_at":"TIME","expires_at":"TIME","forget_at":"TIME","result":{"id":"ch_\u003co-1\u003e"}}`, look("done"))
 
 	const refused = `Content-Type: application/problem+json
 Cache-Control: no-store
@@ -148,7 +148,7 @@ Cache-Control: no-store
 OK
 Content-Type: application/json
 Cache-Control: no-store
-{"state":"refused","first_at":"TIME","expires_at":"TIME","forget_at":"TIME","refusal":{"message":"the card was declined","code":"card_declined"}}`, look("refused"))
+{"state":"refused","created_at":"TIME","expires_at":"TIME","forget_at":"TIME","refusal":{"message":"the card was declined","code":"card_declined"}}`, look("refused"))
 
 	for range 2 {
 		requireAnswer(t, `
@@ -208,7 +208,7 @@ Cache-Control: no-store
 OK
 Content-Type: application/json
 Cache-Control: no-store
-{"state":"expired","first_at":"TIME","expires_at":"TIME","forget_at":"TIME"}`, look("done"))
+{"state":"expired","created_at":"TIME","expires_at":"TIME","forget_at":"TIME"}`, look("done"))
 	require.Equal(t, http.StatusGone, s.charge(t, "done", "o-1").status)
 
 	const unknown = `

@@ -12,15 +12,15 @@ import (
 
 // result returns the MCP result for a tool's answer.
 func (e *exposed) result(a tool.Answer) *mcp.CallToolResult {
-	duplicate, firstAt := door.IsDuplicate(a.Replayed, a.Recovered), ""
+	duplicate, createdAt := door.IsDuplicate(a.Replayed, a.Recovered), ""
 	var meta mcp.Meta
-	if a.Key != "" && !a.FirstAt.IsZero() { // the call has a record
-		meta, firstAt = recordMeta(a.Key, duplicate, a.FirstAt), rfc3339(a.FirstAt)
+	if a.Key != "" && !a.CreatedAt.IsZero() { // the call has a record
+		meta, createdAt = recordMeta(a.Key, duplicate, a.CreatedAt), rfc3339(a.CreatedAt)
 	}
 	if !e.info.External && !e.opts.Envelope {
 		return textResult(a.JSON, meta)
 	}
-	o := &operation{Status: door.StateDone, Result: a.JSON, Duplicate: &duplicate, FirstAt: firstAt}
+	o := &operation{Status: door.StateDone, Result: a.JSON, Duplicate: &duplicate, CreatedAt: createdAt}
 	if e.info.External {
 		o.Operation = operationOf(e.info.Name, a.Key)
 	}
@@ -37,8 +37,8 @@ func textResult(text json.RawMessage, meta mcp.Meta) *mcp.CallToolResult {
 	return res
 }
 
-func recordMeta(key string, duplicate bool, firstAt time.Time) mcp.Meta {
-	return mcp.Meta{MetaKey: key, door.MetaDuplicate: duplicate, door.MetaFirstAt: rfc3339(firstAt)}
+func recordMeta(key string, duplicate bool, createdAt time.Time) mcp.Meta {
+	return mcp.Meta{MetaKey: key, door.MetaDuplicate: duplicate, door.MetaCreatedAt: rfc3339(createdAt)}
 }
 
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

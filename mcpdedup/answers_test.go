@@ -115,14 +115,14 @@ func TestEnvelope(t *testing.T) {
 	var wrapped struct {
 		Result    json.RawMessage
 		Duplicate bool
-		FirstAt   string
+		CreatedAt string
 	}
 	for _, duplicate := range []bool{false, true} {
 		res := call(t, cs, "book", args{"guest": "Ada", mcpdedup.KeyArgument: "k"})
 		require.NoError(t, json.Unmarshal([]byte(text(res)), &wrapped))
 		require.JSONEq(t, `{"id":9007199254740993,"guest":"Ada"}`, string(wrapped.Result))
 		require.Equal(t, duplicate, wrapped.Duplicate)
-		require.Equal(t, res.Meta[door.MetaFirstAt], wrapped.FirstAt)
+		require.Equal(t, res.Meta[door.MetaCreatedAt], wrapped.CreatedAt)
 		require.NotNil(t, res.StructuredContent)
 	}
 	res := call(t, cs, "find", args{"guest": "Bob"})

@@ -46,10 +46,11 @@
 // # Answers
 //
 // The result is sent as text, and in structuredContent too if it is a JSON object. If the call has
-// a record, _meta has the key, duplicate and firstAt. duplicate is true if an earlier call made the
-// answer and nothing was done now. firstAt is when the answer was recorded, by the database's clock
-// (RFC 3339). Most models never see _meta, and some clients drop it. Options.Envelope wraps every
-// result, and its output schema, as {status, result, duplicate, firstAt}, so that models see them.
+// a record, _meta has the key, duplicate and createdAt. duplicate is true if an earlier call made
+// the answer and nothing was done now. createdAt is when the answer was recorded, by the database's
+// clock (RFC 3339). Most models never see _meta, and some clients drop it. Options.Envelope wraps
+// every result, and its output schema, as {status, result, duplicate, createdAt}, so that models
+// see them.
 //
 // The output schema is that of Out, without required members, and with other members allowed. A
 // replayed result may be older than the tool's present type, and clients refuse a result that does
@@ -60,7 +61,7 @@
 // A call of a [tool.ExternalTool] may lack a result, or may need an operator to find out its
 // outcome. So its results are always in an envelope, which the output schema declares:
 //
-//	{"status": "done", "operation": "charge/k1", "result": …, "duplicate": false, "firstAt": …}
+//	{"status": "done", "operation": "charge/k1", "result": …, "duplicate": false, "createdAt": …}
 //	{"status": "running", "operation": "charge/k1", "message": …, "retryAfter": 5}
 //	{"status": "parked", "operation": "charge/k1", "message": …, "retryAfter": 300}
 //

@@ -18,7 +18,7 @@ type operation struct {
 	RetryAfter int             `json:"retryAfter,omitempty"`
 	Result     json.RawMessage `json:"result,omitempty"`
 	Duplicate  *bool           `json:"duplicate,omitempty"`
-	FirstAt    string          `json:"firstAt,omitempty"`
+	CreatedAt  string          `json:"createdAt,omitempty"`
 }
 
 // operationSchema lacks the result, whose schema is the tool's.
@@ -29,7 +29,7 @@ const operationSchema = `{"type":"object","properties":{
 	"message":{"type":"string","description":"What to do next."},
 	"retryAfter":{"type":"integer","description":"How many seconds to wait before asking again."},
 	"duplicate":{"type":"boolean","description":"Whether this is the answer of an earlier call, and nothing was done now."},
-	"firstAt":{"type":"string","format":"date-time","description":"When the answer was recorded."}
+	"createdAt":{"type":"string","format":"date-time","description":"When the answer was recorded."}
 	},"required":["status"]}`
 
 // operationOf names a call. A tool's name has no "/" in MCP.

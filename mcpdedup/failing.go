@@ -72,7 +72,7 @@ func (o *offered) failureOf(ctx context.Context, key string, err error) failure 
 	f := failure{code: of.Code, text: w.Text(of)}
 	switch of.Code {
 	case door.KeyReused, door.Expired:
-		f.meta = mcp.Meta{door.MetaFirstAt: rfc3339(of.Record.FirstAt)}
+		f.meta = mcp.Meta{door.MetaCreatedAt: rfc3339(of.Record.CreatedAt)}
 	case door.InFlight:
 		f.meta = mcp.Meta{door.MetaRetryAfter: door.Seconds(o.opts.RetryAfter)}
 	case door.Refused:
@@ -111,7 +111,7 @@ var next = map[door.Code]string{
 
 func refusedFailure(refused *dedup.RefusedError) failure {
 	shown, hidden := door.Disclose(refused)
-	f := failure{code: door.Refused, text: shown.Message, hidden: hidden, meta: mcp.Meta{door.MetaDuplicate: door.IsDuplicate(refused.Replayed, refused.Recovered), door.MetaFirstAt: rfc3339(refused.CreatedAt)}}
+	f := failure{code: door.Refused, text: shown.Message, hidden: hidden, meta: mcp.Meta{door.MetaDuplicate: door.IsDuplicate(refused.Replayed, refused.Recovered), door.MetaCreatedAt: rfc3339(refused.CreatedAt)}}
 	extra := map[string]any{}
 	if shown.Code != "" {
 		extra["code"] = shown.Code

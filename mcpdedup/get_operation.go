@@ -86,7 +86,7 @@ func (o *operations) describe(inv tool.Invocation, found external.Status) *opera
 	}
 	op.setState(state, o.opts, "ask again")
 	if !found.Record.CreatedAt.IsZero() && state != door.StateParked {
-		op.FirstAt = rfc3339(found.Record.CreatedAt)
+		op.CreatedAt = rfc3339(found.Record.CreatedAt)
 	}
 	switch state {
 	case door.StateDone:

@@ -27,7 +27,7 @@ func TestStoredResult(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, given.Content, res.Content)
 	require.Equal(t, given.StructuredContent, res.StructuredContent)
-	require.Equal(t, mcp.Meta{"n": json.Number("9007199254740993"), MetaKey: "k", door.MetaDuplicate: true, door.MetaFirstAt: "2026-01-02T03:04:05Z"}, res.Meta)
+	require.Equal(t, mcp.Meta{"n": json.Number("9007199254740993"), MetaKey: "k", door.MetaDuplicate: true, door.MetaCreatedAt: "2026-01-02T03:04:05Z"}, res.Meta)
 
 	bare, err := record(&mcp.CallToolResult{}, nil)
 	require.NoError(t, err)

@@ -35,7 +35,7 @@ const (
 	replayedKey     = attribute.Key("dedup.replayed")
 	recoveredKey    = attribute.Key("dedup.recovered")
 	attemptsKey     = attribute.Key("dedup.attempts")
-	firstAtKey      = attribute.Key("dedup.first_at")
+	createdAtKey    = attribute.Key("dedup.created_at")
 	inProcessKey    = attribute.Key("dedup.wait.in_process")
 	sweepKindKey    = attribute.Key("dedup.sweep.kind")
 	externalStepKey = attribute.Key("dedup.external.step")

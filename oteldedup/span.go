@@ -44,7 +44,7 @@ func endSpan(c *call, data *dedup.CallEndData) {
 		with = append(with, attemptsKey.Int(data.Attempts))
 	}
 	if !data.CreatedAt.IsZero() {
-		with = append(with, firstAtKey.String(data.CreatedAt.UTC().Format(time.RFC3339Nano)))
+		with = append(with, createdAtKey.String(data.CreatedAt.UTC().Format(time.RFC3339Nano)))
 	}
 	if c.tool.name == otherTools && isName(data.Tool) { // counted together, but named in the trace
 		with = append(with, toolNameKey.String(data.Tool))

@@ -35,8 +35,8 @@ func TestCalls(t *testing.T) {
 	require.Equal(t, codes.Unset, span.Status().Code)
 	require.Equal(t, "https://opentelemetry.io/schemas/1.41.0", span.InstrumentationScope().SchemaURL)
 	with := attributesOf(span)
-	require.NotEmpty(t, with["dedup.first_at"])
-	delete(with, "dedup.first_at")
+	require.NotEmpty(t, with["dedup.created_at"])
+	delete(with, "dedup.created_at")
 	require.Equal(t, map[string]string{
 		"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "add_note", "gen_ai.tool.type": "function",
 		"dedup.function": "Do", "dedup.key.hash": dedup.KeyHash("k"),
@@ -50,7 +50,7 @@ func TestCalls(t *testing.T) {
 	with = attributesOf(o.span(t, "execute_tool add_note"))
 	require.Equal(t, "replayed", with["dedup.outcome"])
 	require.Equal(t, "true", with["dedup.replayed"])
-	require.Equal(t, first.CreatedAt.UTC().Format("2006-01-02T15:04:05.999999999Z07:00"), with["dedup.first_at"])
+	require.Equal(t, first.CreatedAt.UTC().Format("2006-01-02T15:04:05.999999999Z07:00"), with["dedup.created_at"])
 
 	const tool = "gen_ai.tool.name=add_note"
 	require.Equal(t, map[string]float64{tool: 1}, o.points(t, "dedup.replay.age"))

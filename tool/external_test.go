@@ -181,7 +181,7 @@ func TestExternalIsInvoked(t *testing.T) {
 	require.Equal(t, `{"id":"ch_<1>&"}`, string(first.JSON))
 	require.Equal(t, "k", first.Key)
 	require.False(t, first.Replayed)
-	require.False(t, first.FirstAt.IsZero())
+	require.False(t, first.CreatedAt.IsZero())
 	require.JSONEq(t, `{"order":"o-1","amount":100,"note":"a note"}`, stored)
 
 	again := b.invoke(t, call("charge", "k", `{"order":"o-1","amount":100,"note":"another"}`))

@@ -64,11 +64,11 @@ type Answer struct {
 	JSON json.RawMessage
 	// Key is the call's key, empty if the call has none.
 	Key string
-	// Replayed reports that the result came from the record. FirstAt is when the record was
+	// Replayed reports that the result came from the record. CreatedAt is when the record was
 	// written, by the database's clock, and ExpiresAt is the end of its replay. The times are zero
 	// without a record, and ExpiresAt is zero if the answer is not kept.
-	Replayed           bool
-	FirstAt, ExpiresAt time.Time
+	Replayed             bool
+	CreatedAt, ExpiresAt time.Time
 	// Recovered reports that the reply to this call's own COMMIT was lost and its record was found.
 	// Replayed is true too. The call took effect if !Replayed || Recovered.
 	Recovered bool
@@ -227,6 +227,6 @@ func (r *Registry) runUnrecorded(ctx context.Context, t *definition, c *call, op
 func answerOf(c *call, result dedup.Result[json.RawMessage]) Answer {
 	return Answer{
 		JSON: result.Value, Key: c.Key,
-		Replayed: result.Replayed, Recovered: result.Recovered, FirstAt: result.CreatedAt, ExpiresAt: result.ExpiresAt,
+		Replayed: result.Replayed, Recovered: result.Recovered, CreatedAt: result.CreatedAt, ExpiresAt: result.ExpiresAt,
 	}
 }

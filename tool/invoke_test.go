@@ -90,7 +90,7 @@ func TestIdempotentWithAndWithoutKey(t *testing.T) {
 		answer := b.invoke(t, without)
 		require.Empty(t, answer.Key)
 		require.False(t, answer.Replayed)
-		require.Zero(t, answer.FirstAt)
+		require.Zero(t, answer.CreatedAt)
 	}
 	require.Equal(t, 2, b.count(t, "tickets"))
 	require.Zero(t, b.count(t, "tool_dedup"))
@@ -125,8 +125,8 @@ func TestWritesNeedKeyAndScope(t *testing.T) {
 
 	answer := b.invoke(t, call("write", "k", `{"title":"a"}`))
 	require.Equal(t, "k", answer.Key)
-	require.NotZero(t, answer.FirstAt)
-	require.Greater(t, answer.ExpiresAt, answer.FirstAt)
+	require.NotZero(t, answer.CreatedAt)
+	require.Greater(t, answer.ExpiresAt, answer.CreatedAt)
 }
 
 func TestKeyPrecedence(t *testing.T) {
@@ -161,7 +161,7 @@ func TestReusedKeyNamesTheField(t *testing.T) {
 	require.Equal(t, []string{"title"}, reused.Changed)
 	require.NotContains(t, err.Error(), "canary")
 	require.Equal(t, "k", answer.Key)
-	require.NotZero(t, answer.FirstAt)
+	require.NotZero(t, answer.CreatedAt)
 	require.Nil(t, answer.JSON)
 }
 
@@ -186,7 +186,7 @@ func TestReplaysAreByteEqual(t *testing.T) {
 		require.Equal(t, want, string(first.JSON))
 		require.Equal(t, want, string(again.JSON))
 		require.True(t, again.Replayed)
-		require.Equal(t, first.FirstAt, again.FirstAt)
+		require.Equal(t, first.CreatedAt, again.CreatedAt)
 	}
 	require.ErrorIs(t, b.fails(t, call("broken", "", "")), dedup.ErrInvalid)
 }
@@ -301,7 +301,7 @@ func TestToolKeepsNoAnswer(t *testing.T) {
 	for _, inv := range []tool.Invocation{call("mint", "k", `{"title":"a"}`), inTurn} {
 		answer := b.invoke(t, inv)
 		require.Contains(t, string(answer.JSON), `"title":"a"`)
-		require.False(t, answer.FirstAt.IsZero())
+		require.False(t, answer.CreatedAt.IsZero())
 		require.True(t, answer.ExpiresAt.IsZero())
 		require.ErrorIs(t, b.fails(t, inv), dedup.ErrExpired)
 	}

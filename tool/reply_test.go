@@ -29,7 +29,7 @@ func TestAnswersTable(t *testing.T) {
 	require.True(t, found)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	recorded := func(answer error) error {
-		return &dedup.Error{Kind: answer, Scope: "acme", Tool: "pay", FirstAt: at, ExpiredAt: at, Changed: []string{"amount"}, Complete: true}
+		return &dedup.Error{Kind: answer, Scope: "acme", Tool: "pay", CreatedAt: at, ExpiredAt: at, Changed: []string{"amount"}, Complete: true}
 	}
 	for _, c := range []struct {
 		name string

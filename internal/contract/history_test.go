@@ -321,15 +321,15 @@ func (h *history) judge(m model, d *drawn, got dedup.Result[ticket], err error) 
 	case r != nil && r.otherArg != d.otherArg:
 		require.ErrorIs(t, err, dedup.ErrKeyReused)
 		require.ErrorAs(t, err, &known)
-		require.True(t, r.created.Equal(known.FirstAt))
+		require.True(t, r.created.Equal(known.CreatedAt))
 		if !r.swept {
 			require.Equal(t, []string{"title"}, known.Changed)
 		}
 	case r != nil && r.age >= h.kept.Result:
 		require.ErrorIs(t, err, dedup.ErrExpired)
 		require.ErrorAs(t, err, &known)
-		require.True(t, r.created.Equal(known.FirstAt))
-		require.Equal(t, h.kept.Result, known.ExpiredAt.Sub(known.FirstAt))
+		require.True(t, r.created.Equal(known.CreatedAt))
+		require.Equal(t, h.kept.Result, known.ExpiredAt.Sub(known.CreatedAt))
 		require.Equal(t, h.kept.Tombstone, known.ForgetAt.Sub(known.ExpiredAt))
 		require.False(t, dedup.IsRetryable(err))
 		require.NotContains(t, err.Error(), key)

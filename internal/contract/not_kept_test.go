@@ -30,7 +30,7 @@ func requireNotKept(t *testing.T, err error) (refused bool) {
 	require.ErrorAs(t, err, &expired)
 	require.ErrorContains(t, err, "its answer was not kept")
 	require.True(t, expired.ExpiredAt.IsZero())
-	require.Equal(t, time.Hour, expired.ForgetAt.Sub(expired.FirstAt))
+	require.Equal(t, time.Hour, expired.ForgetAt.Sub(expired.CreatedAt))
 	require.True(t, dedup.IsAnswer(err))
 	require.False(t, dedup.IsRetryable(err))
 	return expired.Refused

@@ -61,7 +61,7 @@ func TestSlogTracer(t *testing.T) {
 	require.Positive(t, replay["age_seconds"], "an age is in seconds and says so")
 	require.NotContains(t, replay, "age")
 	require.Contains(t, replay, "waited_seconds")
-	_, err := time.Parse(time.RFC3339Nano, replay["first_at"].(string))
+	_, err := time.Parse(time.RFC3339Nano, replay["created_at"].(string))
 	require.NoError(t, err)
 }
 

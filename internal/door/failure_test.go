@@ -28,10 +28,10 @@ func TestFailureOf(t *testing.T) {
 		err  error
 		code door.Code
 	}{
-		"Reused":            {&dedup.Error{Kind: dedup.ErrKeyReused, Tool: "pay", FirstAt: at}, door.KeyReused},
-		"ReusedInside":      {&dedup.Error{Kind: dedup.ErrKeyReused, Tool: "inner", FirstAt: at}, door.Failed},
-		"Expired":           {fmt.Errorf("paying: %w", &dedup.Error{Kind: dedup.ErrExpired, Tool: "pay", FirstAt: at}), door.Expired},
-		"ExpiredInside":     {&dedup.Error{Kind: dedup.ErrExpired, Tool: "inner", FirstAt: at}, door.Failed},
+		"Reused":            {&dedup.Error{Kind: dedup.ErrKeyReused, Tool: "pay", CreatedAt: at}, door.KeyReused},
+		"ReusedInside":      {&dedup.Error{Kind: dedup.ErrKeyReused, Tool: "inner", CreatedAt: at}, door.Failed},
+		"Expired":           {fmt.Errorf("paying: %w", &dedup.Error{Kind: dedup.ErrExpired, Tool: "pay", CreatedAt: at}), door.Expired},
+		"ExpiredInside":     {&dedup.Error{Kind: dedup.ErrExpired, Tool: "inner", CreatedAt: at}, door.Failed},
 		"Refused":           {&dedup.RefusedError{Message: "no"}, door.Refused},
 		"Broken":            {&dedup.Error{Kind: dedup.ErrBroken, Err: context.Canceled}, door.Blocked},
 		"Parked":            {&external.ParkedError{Operation: external.Operation{ChangedAt: at}}, door.Parked},

@@ -11,5 +11,5 @@ const (
 	MetaRetryAfter = "io.github.tooldedup/retry-after"
 	MetaRefusal    = "io.github.tooldedup/refusal"
 	MetaDuplicate  = "duplicate"
-	MetaFirstAt    = "firstAt"
+	MetaCreatedAt  = "createdAt"
 )

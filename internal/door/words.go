@@ -43,13 +43,13 @@ func (w Words) Text(f Failure) string {
 		return "It may have happened. Do not repeat it with a new key. Somebody is looking into it."
 	case KeyReused:
 		return fmt.Sprintf("The key of this call was used before, at %s, %s. Nothing was done. If this is a retry, send the %s of the first time. If it is a new action, %s.",
-			Second(f.Record.FirstAt), w.changed(f), w.Arguments, w.New)
+			Second(f.Record.CreatedAt), w.changed(f), w.Arguments, w.New)
 	case Expired:
 		kept := "is no longer kept"
 		if f.Record.ExpiredAt.IsZero() {
 			kept = "was not kept"
 		}
-		return fmt.Sprintf("This call was carried out at %s, and its result %s. Nothing was done again. Look up what it did before doing anything else.", Second(f.Record.FirstAt), kept)
+		return fmt.Sprintf("This call was carried out at %s, and its result %s. Nothing was done again. Look up what it did before doing anything else.", Second(f.Record.CreatedAt), kept)
 	case Blocked:
 		return "This call may have been carried out without a record of its result, and is blocked so that it is not repeated. Do not call again, with this key or another: somebody has to find out what it did."
 	case OutcomeUnknown:

@@ -18,14 +18,14 @@ func TestWords(t *testing.T) {
 	require.Equal(t, "The same call is still running. Wait 1 second, then call again with the same key: the answer is its result.", w.Text(door.Failure{Code: door.InFlight}))
 	w.RetryAfter = time.Second + 1
 	require.Contains(t, w.Text(door.Failure{Code: door.InFlight}), "Wait 2 seconds,")
-	reused := door.Failure{Code: door.KeyReused, Record: &dedup.Error{FirstAt: time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600)), Changed: []string{"a", "b\n"}}}
+	reused := door.Failure{Code: door.KeyReused, Record: &dedup.Error{CreatedAt: time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600)), Changed: []string{"a", "b\n"}}}
 	require.Equal(t, `The key of this call was used before, at 2026-01-02T02:04:05Z, with other values of a, "b\n", and perhaps of more. `+
 		"Nothing was done. If this is a retry, send the contents of the first time. If it is a new action, make a new key.", w.Text(reused))
 	reused.Record.Changed = nil
 	require.Contains(t, w.Text(reused), "with other contents. Nothing")
-	expired := door.Failure{Code: door.Expired, Record: &dedup.Error{FirstAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
+	expired := door.Failure{Code: door.Expired, Record: &dedup.Error{CreatedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
 	require.Contains(t, w.Text(expired), "carried out at 2026-01-02T03:04:05Z, and its result was not kept. Nothing was done again.")
-	expired.Record.ExpiredAt = expired.Record.FirstAt.Add(time.Hour)
+	expired.Record.ExpiredAt = expired.Record.CreatedAt.Add(time.Hour)
 	require.Contains(t, w.Text(expired), "and its result is no longer kept.")
 	w.Keyless = true
 	require.Contains(t, w.Text(door.Failure{Code: door.Unavailable}), "Calling again does no harm.")

@@ -71,9 +71,9 @@ func (d *Door) status(ctx context.Context, m *method, inv tool.Invocation, err e
 	case door.KeyReused:
 		metadata["changed"] = strings.Join(f.Record.Changed, ",")
 		metadata["complete"] = strconv.FormatBool(f.Record.Complete)
-		metadata["first_at"] = f.Record.FirstAt.UTC().Format(time.RFC3339)
+		metadata["created_at"] = f.Record.CreatedAt.UTC().Format(time.RFC3339)
 	case door.Expired:
-		metadata["first_at"] = f.Record.FirstAt.UTC().Format(time.RFC3339)
+		metadata["created_at"] = f.Record.CreatedAt.UTC().Format(time.RFC3339)
 	case door.Refused:
 		shown, hidden := door.Disclose(f.Refusal)
 		if text = shown.Message; shown.Code != "" {

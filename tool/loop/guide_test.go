@@ -93,7 +93,7 @@ func TestSentencesOfTheGuide(t *testing.T) {
 			},
 		},
 		{
-			"A sub-agent has a session made of its parent's call", 1, 2,
+			"Give a sub-agent its own session", 1, 2,
 			func(t *testing.T, scope string, _ int) {
 				turn(t, loop.New(a.tools, scope, "17/5/2/call_0"), scope, "a")
 			},
