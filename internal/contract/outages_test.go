@@ -2,9 +2,11 @@ package contract_test
 
 import (
 	"context"
+	"net"
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -63,6 +65,48 @@ func requireExhausted(t *testing.T, err error, attempts int) {
 	require.ErrorAs(t, err, &exhausted)
 	require.Equal(t, attempts, exhausted.Attempts)
 	require.True(t, dedup.IsRetryable(err))
+}
+
+// TestConnectTimeout: a host does not answer while a connection is made. connect_timeout ends that
+// and not the caller's context, so the next attempt makes another connection.
+func TestConnectTimeout(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := plain.setup(t, &dedup.Options{Retry: quickRetry})
+	for name, do := range map[string]func(d *dedup.Deduper) error{
+		"Do": func(d *dedup.Deduper) error { _, err := dedup.Do(ctx, d, call("do"), effect("do")); return err },
+		"BeginFunc": func(d *dedup.Deduper) error {
+			return d.BeginFunc(ctx, func(tx pgx.Tx) error { _, err := tx.Exec(ctx, `SELECT 1`); return err })
+		},
+		"Erase": func(d *dedup.Deduper) error {
+			_, err := d.Erase(ctx, "gone", "", dedup.ChangeOptions{Reason: "why"})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var dials atomic.Int64
+			pool := f.db.Pool(t, func(config *pgxpool.Config) {
+				config.ConnConfig.ConnectTimeout = 10 * time.Millisecond
+				dial := config.ConnConfig.DialFunc
+				config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+					if dials.Add(1) <= 2 {
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+					return dial(ctx, network, address)
+				}
+				config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+					if dials.Load() >= 2 {
+						c.ConnectTimeout = 0
+					}
+					return nil
+				}
+			})
+			require.NoError(t, do(newDeduper(t, pool, &f.opts)))
+			require.GreaterOrEqual(t, dials.Load(), int64(3))
+		})
+	}
 }
 
 // Followers of a call that used up its attempts make theirs at once, and not one after the other.

@@ -282,9 +282,13 @@ func NewBegin(level pgx.TxIsoLevel) Begin {
 	return Begin{NewQuery("begin isolation level " + string(level)), pgx.TxOptions{IsoLevel: level}}
 }
 
-// Acquire takes a connection from the pool. It returns errors of [WithPoolUse].
+// Acquire takes a connection from the pool. It returns errors of [WithPoolUse]. If connect_timeout
+// ended the making of a connection and ctx goes on, the error is transient.
 func Acquire(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
 	conn, err := pool.Acquire(ctx)
+	if ctx.Err() == nil && isConnectTimeout(err) {
+		err = connectTimeout{err}
+	}
 	return conn, WithPoolUse(pool, err)
 }
 

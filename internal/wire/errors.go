@@ -128,6 +128,28 @@ func IsContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
+// isConnectTimeout reports whether a host did not answer in time, or one of several, while a
+// connection was made. If the caller's context ended, the error is the same.
+func isConnectTimeout(err error) bool {
+	var connect *pgconn.ConnectError
+	return errors.As(err, &connect) && SQLState(err) == "" && errors.Is(err, context.DeadlineExceeded)
+}
+
+// connectTimeout is the error of a connect_timeout. It hides the ended context in it, which is not
+// the caller's.
+type connectTimeout struct{ err error }
+
+// Error implements error.
+func (e connectTimeout) Error() string { return e.err.Error() }
+
+// Is is [errors.Is] of the error, except for the errors of contexts.
+func (e connectTimeout) Is(target error) bool {
+	return target != context.DeadlineExceeded && target != context.Canceled && errors.Is(e.err, target)
+}
+
+// As is [errors.As] of the error.
+func (e connectTimeout) As(target any) bool { return errors.As(e.err, target) }
+
 // IsRaised reports whether the server raised err as an ERROR and keeps the session. FATAL ends the
 // session.
 func IsRaised(err error) bool {
