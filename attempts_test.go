@@ -279,12 +279,16 @@ func TestContextErrors(t *testing.T) {
 }
 
 // TestIsAnswerOfThisCall: an effect's error is no answer, even if it is the answer of another call,
-// and neither is the end of a transaction that took too long once.
+// and neither is the end of a transaction that took too long or was read-only once. An error that
+// NotFinal marks is not recorded, even if Final marks it too.
 func TestIsAnswerOfThisCall(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
 		"inner refusal": &effectError{&RefusedError{Message: "sold out"}},
 		"too slow":      tooSlow(&pgconn.PgError{Code: wire.CodeIdleInTransaction}),
+		"read-only":     readOnlyTx(&pgconn.PgError{Code: wire.CodeReadOnly, Routine: "PreventCommandIfReadOnly"}),
+		"inner final":   annotate(table.Identity{Tool: "t"}, byEffect(NotFinal(Final(errors.New("sold out"))))),
+		"outer final":   annotate(table.Identity{Tool: "t"}, byEffect(Final(NotFinal(errors.New("sold out"))))),
 	} {
 		require.False(t, IsAnswer(err), name)
 		require.False(t, IsRetryable(err), name)

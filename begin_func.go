@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/tooldedup/dedup/internal/guard"
 )
 
 // BeginFunc is [pgx.BeginFunc] for a function that calls [DoTx]. It calls fn with a transaction on
@@ -42,13 +40,10 @@ import (
 // COMMIT is sent, BeginFunc waits for the reply, for at most Options.CommitTimeout. Inside an
 // effect BeginFunc returns an [ErrInvalid].
 func (d *Deduper) BeginFunc(ctx context.Context, fn func(tx pgx.Tx) error) error {
-	if err := d.usable(ctx); err != nil {
+	if err := d.outside(ctx); err != nil {
 		return err
 	}
-	switch {
-	case guard.Inside(ctx):
-		return errNested
-	case fn == nil:
+	if fn == nil {
 		return missing("fn", "must not be nil")
 	}
 	for attempt := 1; ; attempt++ {

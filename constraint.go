@@ -50,9 +50,9 @@ func (a *attempt) resolveFailure(ctx context.Context, tx transaction, err error)
 		c.cancelled = true
 		return ending{kind: again, err: err}
 	case lookErr != nil && mayRetry(ctx, lookErr) && !errors.Is(err, guard.ErrTxBusy):
-		return retry(errors.Join(err, lookErr)) // the next attempt looks again
+		return retry(errors.Join(unrecorded(err), lookErr)) // the next attempt looks again
 	case lookErr != nil:
-		return fail(joinErr(err, fmt.Errorf("looking up the record: %w", lookErr)))
+		return fail(joinErr(unrecorded(err), fmt.Errorf("looking up the record: %w", lookErr)))
 	case c.seen.Found:
 		c.waits.all += a.failure.blocked
 		return ending{kind: found}

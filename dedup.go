@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tooldedup/dedup/internal/examiner"
+	"github.com/tooldedup/dedup/internal/guard"
 	"github.com/tooldedup/dedup/internal/table"
 	"github.com/tooldedup/dedup/internal/wire"
 )
@@ -94,6 +95,18 @@ func (d *Deduper) usable(ctx context.Context) error {
 		return missing("ctx", "must not be nil")
 	case d == nil || d.pool == nil:
 		return invalid("d", "must come from New")
+	}
+	return nil
+}
+
+// outside returns an ErrInvalid if d cannot be used, or if ctx belongs to an effect: a call there
+// would need a second connection, and wait forever if effects hold all of the pool's.
+func (d *Deduper) outside(ctx context.Context) error {
+	if err := d.usable(ctx); err != nil {
+		return err
+	}
+	if guard.Inside(ctx) {
+		return errNested
 	}
 	return nil
 }

@@ -22,6 +22,9 @@ func annotate(of table.Identity, err error) error {
 		if isMisuse(typed.err) {
 			return &toolError{of.Tool, hideCallErrors(typed.err)}
 		}
+		if _, final := errors.AsType[*finalError](typed.err); final {
+			return err // NotFinal has precedence over the mark of Final
+		}
 		return hideCallErrors(typed.err)
 	case *Error:
 		if typed.Tool == "" && validateName("Tool", of.Tool) == nil {

@@ -74,7 +74,7 @@ func (e *unresolvedError) Is(target error) bool { return target == ErrInFlight }
 
 // checkErase checks the input of Erase.
 func (d *Deduper) checkErase(ctx context.Context, scope, tool string, opts ChangeOptions) error {
-	if err := d.usable(ctx); err != nil {
+	if err := d.outside(ctx); err != nil {
 		return err
 	}
 	err := validateName("Scope", scope)

@@ -65,8 +65,9 @@ var (
 	// ErrInvalid: the library cannot accept a call, an option, a result, or the way in which an
 	// effect used its transaction. Nothing is committed, unless InvalidError.Stored is set: then
 	// the call ran, and its recorded result does not fit the caller's type. The same input fails
-	// again, but a limit on time need not be exceeded again. [InvalidError], except for errors of
-	// the methods of the pgx.Tx that an effect gets.
+	// again, but a limit on time need not be exceeded again, and a server may take writes again.
+	// Inside an effect every function of this package but DoTx returns it. [InvalidError], except
+	// for errors of the methods of the pgx.Tx that an effect gets.
 	ErrInvalid = guard.ErrInvalid
 )
 
@@ -275,15 +276,17 @@ const errorPrefix = "dedup: "
 // It is false for answers (refused, expired, reused) and for misuse.
 func IsRetryable(err error) bool {
 	answered, open := classifyAnswer(err)
-	return !answered && (open || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || IsTransient(err))
+	_, invalid := errors.AsType[*InvalidError](err) // of a read-only transaction, whose SQLSTATE is transient on a standby
+	return !answered && (open || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || IsTransient(err) && !invalid)
 }
 
 // IsAnswer reports whether err is the call's answer, which a retry does not change: ErrRefused,
 // ErrExpired, ErrKeyReused, ErrBroken, ErrInvalid, and an error with a method IsAnswer() bool that
 // returns true, such as *tool.ArgumentError. It stays true if the answer wraps, or is joined with,
 // a retryable error; [IsRetryable] is then false. IsAnswer is false for an effect's own error,
-// which may be the answer of another call, and for a transaction that exceeded a limit on time,
-// because a retry runs the effect again. It is false for ErrSchema, which an operator corrects.
+// which may be the answer of another call. It is false for a transaction that exceeded a limit on
+// time or was read-only, because a retry runs the effect again, and for ErrSchema, which an
+// operator corrects.
 func IsAnswer(err error) bool {
 	answered, _ := classifyAnswer(err)
 	return answered && !errors.Is(err, ErrSchema)
@@ -303,7 +306,7 @@ func classifyAnswer(err error) (answered, open bool) {
 	case *RefusedError, *finalError:
 		return true, false
 	case *InvalidError:
-		return !wire.IsTxTimeout(typed.Err), false // a pause may exceed a limit once
+		return !wire.IsTxTimeout(typed.Err) && !wire.IsReadOnlyTx(typed.Err), false // a limit need not be exceeded again, and a server may take writes again
 	case interface{ IsAnswer() bool }: // of packages above this one, and of users
 		if typed.IsAnswer() {
 			return true, false

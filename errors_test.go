@@ -135,6 +135,19 @@ func TestErrorsNameTheTool(t *testing.T) {
 		require.ErrorContains(t, tc.err, `dedup: tool "book": `+tc.says, name)
 	}
 
+	for name, inside := range map[string]func(ctx context.Context) error{
+		"BeginFunc": func(ctx context.Context) error { return d.BeginFunc(ctx, func(pgx.Tx) error { return nil }) },
+		"Lookup":    func(ctx context.Context) error { return second(d.Lookup(ctx, "acme", "book", "k")) },
+		"Reset": func(ctx context.Context) error {
+			return second(d.Reset(ctx, "acme", "book", "k", ChangeOptions{Reason: "why"}))
+		},
+		"Erase": func(ctx context.Context) error { return second(d.Erase(ctx, "acme", "", ChangeOptions{Reason: "why"})) },
+		"Sweep": func(ctx context.Context) error { return second(d.Sweep(ctx, nil)) },
+	} {
+		err := do(t.Context(), d, call, func(ctx context.Context, _ pgx.Tx) (int, error) { return 0, inside(ctx) })
+		require.ErrorIs(t, err, errNested, "%s waits for a second connection", name)
+	}
+
 	var misuse *InvalidError
 	require.ErrorAs(t, do(t.Context(), d, call, func(ctx context.Context, tx pgx.Tx) (int, error) { return 0, fmt.Errorf("booking: %w", tx.Commit(ctx)) }), &misuse)
 	require.Equal(t, "effect", misuse.What)

@@ -88,7 +88,7 @@ func (t *funcTx) failed(returned, err error) (again bool, _ error) {
 	case mayRetryEffect(err, lost):
 		return true, err
 	case err == returned:
-		return false, err
+		return false, unrecorded(err)
 	case errors.Is(returned, ErrRefused): // which is not recorded
 		err = fmt.Errorf("%w (the function returned: %s)", err, returned.Error())
 	}

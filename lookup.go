@@ -55,7 +55,7 @@ type Status struct {
 // The error is an [ErrInvalid], an [ErrSchema] or an error of the database. On a standby it is
 // 25006, because a standby may lack the record or still have one that was deleted on the primary.
 func (d *Deduper) Lookup(ctx context.Context, scope, tool, key string) (Status, error) {
-	if err := d.usable(ctx); err != nil {
+	if err := d.outside(ctx); err != nil {
 		return Status{}, err
 	}
 	id := table.Identity{Scope: scope, Tool: tool, Key: key}

@@ -91,7 +91,7 @@ func (d *Deduper) Resolve(ctx context.Context, scope, tool, key string, result a
 
 // checkChange checks the input of Reset and Resolve.
 func (d *Deduper) checkChange(ctx context.Context, id table.Identity, opts ChangeOptions) error {
-	if err := d.usable(ctx); err != nil {
+	if err := d.outside(ctx); err != nil {
 		return err
 	}
 	err := checkIdentity(id)

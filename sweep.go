@@ -83,7 +83,7 @@ const (
 // If Sweep returns an error, the result counts the batches that were committed before. Cancelling
 // ctx rolls the current batch back.
 func (d *Deduper) Sweep(ctx context.Context, opts *SweepOptions) (SweepResult, error) {
-	if err := d.usable(ctx); err != nil {
+	if err := d.outside(ctx); err != nil {
 		return SweepResult{}, err
 	}
 	o, err := opts.resolve()

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tooldedup/dedup"
@@ -358,4 +359,50 @@ func TestRefusalIsNotRecorded(t *testing.T) {
 			require.NoError(t, do(ctx, f, effect("k")))
 		})
 	}
+}
+
+// TestRefusalWithoutALookUp: the effect refuses, and the look-up behind it fails. The refusal is not
+// recorded, so it is no answer.
+func TestRefusalWithoutALookUp(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := plain.setup(t, nil)
+	d := newDeduper(t, f.db.Pool(t, func(config *pgxpool.Config) {
+		config.ConnConfig.RuntimeParams["statement_timeout"] = "3s"
+	}), &f.opts)
+	beside, locked := f.beside(t), make(chan error, 1)
+	_, err := dedup.Do(ctx, d, call("k"), func(context.Context, pgx.Tx) (ticket, error) {
+		go func() {
+			_, err := beside.Exec(ctx, `LOCK TABLE tool_dedup IN ACCESS EXCLUSIVE MODE`)
+			locked <- err
+		}()
+		f.untilWaitingInside(t, 1) // it gets the lock when the effect is rolled back
+		return ticket{}, dedup.Final(errOwn)
+	})
+	require.NoError(t, receive(t, ctx, locked))
+	require.NoError(t, beside.Rollback(ctx))
+	requireNoAnswer(t, d, err)
+	requireState(t, err, "57014")
+	require.Zero(t, f.records(t))
+}
+
+// TestFinalOutsideAnEffect: Final marks the error of an effect, and BeginFunc's function is none.
+func TestFinalOutsideAnEffect(t *testing.T) {
+	t.Parallel()
+
+	ctx, f := plain.setup(t, nil)
+	requireNoAnswer(t, f.d, f.d.BeginFunc(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `SELECT 1`)
+		require.NoError(t, err)
+		return dedup.Final(errOwn)
+	}))
+}
+
+// requireNoAnswer requires an error that is the effect's own and was not recorded.
+func requireNoAnswer(t *testing.T, d *dedup.Deduper, err error) {
+	t.Helper()
+	require.ErrorIs(t, err, errOwn)
+	require.NotErrorIs(t, err, dedup.ErrRefused)
+	require.False(t, dedup.IsAnswer(err))
+	require.NoError(t, d.Refusal(err))
 }
