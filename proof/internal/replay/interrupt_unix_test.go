@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -50,8 +49,8 @@ func TestInterrupt(t *testing.T) {
 			require.Equal(t, 130, exit.ExitCode(), stderr.String())
 			require.Empty(t, out.String())
 			gone := syscall.Kill(-cmd.Process.Pid, 0)
-			left, _ := exec.Command("pgrep", "-fl", "-g", strconv.Itoa(cmd.Process.Pid)).CombinedOutput()
-			require.ErrorIs(t, gone, syscall.ESRCH, "processes of the group are left: %s", left)
+			all, _ := exec.Command("ps", "-eo", "pgid,pid,ppid,stat,args").CombinedOutput()
+			require.ErrorIs(t, gone, syscall.ESRCH, "processes of the group %d are left:\n%s", cmd.Process.Pid, all)
 			requireDropped(t, db, stderr.String())
 		})
 	}
