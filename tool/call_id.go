@@ -36,7 +36,7 @@ func (r *Registry) runByID(ctx context.Context, c *call) (_ Answer, err error) {
 	if c.Key, err = dedup.KeyFromToolCall(c.inv.Session, c.inv.Turn, c.inv.CallID); err != nil {
 		return Answer{}, err
 	}
-	byArgs := *c // copied before a guard wraps the effect
+	byArgs := *c
 	if byArgs.Key, err = byArgs.keyFromArgs(); err != nil {
 		return Answer{}, err
 	}

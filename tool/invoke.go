@@ -96,7 +96,6 @@ type call struct {
 	dedup.Call
 	inv Invocation
 	of  *definition
-	run dedup.Effect[json.RawMessage] // nil for an ExternalTool, which uses args
 	// args are all the arguments, as encoding/json reads them.
 	args json.RawMessage
 	// siblings is zero if the caller gave no message.
@@ -130,9 +129,6 @@ func (t *definition) call(inv Invocation) (*call, error) {
 		return nil, err
 	}
 	c := &call{inv: inv, of: t, args: all}
-	if t.effect != nil {
-		c.run = t.effect(in.Elem())
-	}
 	if t.Class == ReadOnly {
 		return c, nil
 	}
@@ -197,7 +193,7 @@ func (r *Registry) run(ctx context.Context, c *call) (Answer, error) {
 	case c.Key == "" && !t.Class.NeedsKey():
 		return r.runUnrecorded(ctx, t, c, pgx.TxOptions{})
 	default:
-		result, err := dedup.Do(ctx, r.d, c.Call, c.run)
+		result, err := dedup.Do(ctx, r.d, c.Call, t.effect(c.args))
 		return answerOf(c, result), err
 	}
 }
@@ -216,7 +212,7 @@ func (r *Registry) runReadOnly(ctx context.Context, t *definition, c *call) (Ans
 // runUnrecorded runs a call without a record, in a transaction of the library's. A [dedup.Final]
 // error of the tool becomes the same refusal as with a record, and is not kept.
 func (r *Registry) runUnrecorded(ctx context.Context, t *definition, c *call, opts pgx.TxOptions) (Answer, error) {
-	text, err := door.Once(ctx, r.d, t.Name, opts, c.run)
+	text, err := door.Once(ctx, r.d, t.Name, opts, t.effect(c.args))
 	if refusal := r.d.Refusal(err); refusal != nil {
 		err = refusal // the same type as with a record
 	}

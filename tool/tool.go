@@ -45,8 +45,8 @@ type Tool[In, Out any] struct {
 	// false, which records only errors that [dedup.Final] wraps.
 	StoreErrors bool
 	// Run does the work. Like every [dedup.Effect] it may run more than once for one call, and all
-	// runs but one are rolled back: do everything through tx. The transaction of a ReadOnly tool is
-	// READ ONLY.
+	// runs but one are rolled back: do everything through tx. Each run gets arguments of its own.
+	// The transaction of a ReadOnly tool is READ ONLY.
 	Run func(ctx context.Context, tx pgx.Tx, in In) (Out, error)
 }
 
@@ -61,9 +61,9 @@ type definition struct {
 	Info
 	maxWait                     time.Duration
 	storeErrors, oncePerRequest bool
-	// effect makes the effect of a call from its arguments, of type In. It is nil for an
+	// effect makes the effect of a call from its arguments, the JSON of an In. It is nil for an
 	// ExternalTool, which has external.
-	effect   func(in reflect.Value) dedup.Effect[json.RawMessage]
+	effect   func(args json.RawMessage) dedup.Effect[json.RawMessage]
 	external externalTool
 }
 
@@ -90,9 +90,15 @@ func newDefinition[In, Out any](info Info) (*definition, []Problem) {
 	return d, append(problems, found...)
 }
 
-func (t Tool[In, Out]) effect(in reflect.Value) dedup.Effect[json.RawMessage] {
+// effect reads the arguments anew for each run: an earlier run may have changed what its slices,
+// maps and pointers hold.
+func (t Tool[In, Out]) effect(args json.RawMessage) dedup.Effect[json.RawMessage] {
 	return func(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
-		out, err := t.Run(ctx, tx, in.Interface().(In))
+		var in In
+		if err := json.Unmarshal(args, &in); err != nil { // it was read before, to check the call
+			return nil, err
+		}
+		out, err := t.Run(ctx, tx, in)
 		if err != nil {
 			return nil, err
 		}
