@@ -191,6 +191,37 @@ func TestReplaysAreByteEqual(t *testing.T) {
 	require.ErrorIs(t, b.fails(t, call("broken", "", "")), dedup.ErrInvalid)
 }
 
+// A result that encoding/json would change is refused, with the effect rolled back, as dedup.Do
+// refuses it.
+func TestResultsThatWouldChange(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil, nil)
+	for name, result := range map[string]any{
+		"String":      "a\xff",
+		"MapKey":      map[string]int{"\xff": 1, "\xfe": 2},
+		"Raw":         json.RawMessage("\"\xff\""),
+		"RawInside":   []json.RawMessage{json.RawMessage("\"\xff\"")},
+		"HollowInAny": struct{ id int }{7},
+	} {
+		for _, class := range []tool.Class{tool.Write, tool.Idempotent} {
+			named := name + "-" + string(class)
+			require.NoError(t, b.tools.Add(tool.Tool[ticketIn, any]{Name: named, Class: class, Run: func(ctx context.Context, tx pgx.Tx, in ticketIn) (any, error) {
+				_, err := b.createTicket(ctx, tx, in)
+				return result, err
+			}}))
+			inv := call(named, "k", `{"title":"a"}`)
+			if class == tool.Idempotent {
+				inv.Key, inv.Session = "", "" // without a record
+			}
+			var bad *dedup.InvalidError
+			require.ErrorAs(t, b.fails(t, inv), &bad, named)
+			require.Equal(t, "result", bad.What, named)
+		}
+	}
+	require.Zero(t, b.count(t, "tickets"))
+	require.Zero(t, b.count(t, "tool_dedup"))
+}
+
 func TestErrorsOfRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)

@@ -60,7 +60,9 @@ func planOf(tool string, class Class, in, out reflect.Type) (*plan, []Problem) {
 	default:
 		args.plan.args = args.root("In", in)
 	}
-	results.root("Out", out)
+	if results.root("Out", out); !endless(out) && canon.IsHollow(reflect.PointerTo(out)) {
+		results.report("Out", fmt.Sprintf("is %s, which is encoded as {} whatever it holds; export its fields", out))
+	}
 	return &args.plan, append(args.problems, results.problems...)
 }
 

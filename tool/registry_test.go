@@ -3,7 +3,9 @@ package tool_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math/big"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +28,13 @@ func of[In any](change ...func(*tool.Tool[In, string])) tool.Definition {
 // out makes a tool with a type of results.
 func out[Out any]() tool.Definition {
 	return tool.Tool[struct{}, Out]{Name: "t", Class: tool.Write, Run: func(context.Context, pgx.Tx, struct{}) (out Out, err error) { return out, nil }}
+}
+
+// named makes a tool with a name and a type of results.
+func named[Out any](name string) tool.Definition {
+	made := out[Out]().(tool.Tool[struct{}, Out])
+	made.Name = name
+	return made
 }
 
 type (
@@ -121,8 +130,11 @@ func TestRegistrationProblems(t *testing.T) {
 		"KeyIsSecret": {of[struct {
 			S withKey `json:"s" dedup:"redact"`
 		}](), "In.s.id", "not compared"},
-		"OutChan": {out[chan int](), "Out", "no JSON"},
-		"OutFunc": {out[[]struct{ F func() }](), "Out[].F", "no JSON"},
+		"OutChan":          {out[chan int](), "Out", "no JSON"},
+		"OutFunc":          {out[[]struct{ F func() }](), "Out[].F", "no JSON"},
+		"OutHollow":        {out[struct{ n int }](), "Out", "export its fields"},
+		"OutHollowPointer": {out[*struct{ n int }](), "Out", "export its fields"},
+		"OutEndless":       {out[endless](), "Out", "no JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -176,6 +188,11 @@ func TestSoundTypesAreRegistered(t *testing.T) {
 		Ptr   **int
 	}
 	require.NoError(t, b.tools.Add(of[in]()))
+	for i, sound := range []func(name string) tool.Definition{
+		named[struct{}], named[big.Int], named[time.Time], named[netip.Addr], named[[]struct{ n int }],
+	} {
+		require.NoError(t, b.tools.Add(sound(fmt.Sprint("out", i))))
+	}
 	info, found := b.tools.Lookup("t")
 	require.True(t, found)
 	require.Equal(t, "t", info.Name)

@@ -8,15 +8,17 @@ import (
 	"reflect"
 	"regexp"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup"
-	"github.com/tooldedup/dedup/internal/door"
+	"github.com/tooldedup/dedup/internal/canon"
 )
 
 // Tool is a function on a transaction, with the facts that a registry needs to guard its calls. In
-// is a struct. Out is any type that encoding/json encodes.
+// is a struct. Out is any type that encoding/json encodes. A call fails with [dedup.ErrInvalid] for
+// the results for which [dedup.Do] does: see [dedup.Result].
 type Tool[In, Out any] struct {
 	// Name is the tool's stable name: 1 to 128 ASCII letters, digits and "_-./", as models and MCP
 	// accept them. Records are found by it: set RecordedAs when you rename the tool.
@@ -106,18 +108,20 @@ func (t Tool[In, Out]) effect(args json.RawMessage) dedup.Effect[json.RawMessage
 	}
 }
 
-// encode returns the JSON text of a result, with <, > and & unescaped. A [json.RawMessage] is
-// returned unchanged.
-func encode(out any) (json.RawMessage, error) {
-	if raw, ok := out.(json.RawMessage); ok && raw != nil {
-		if !json.Valid(raw) {
-			return nil, &dedup.InvalidError{What: "result", Reason: "is not valid JSON"}
+// encode returns the JSON text of a result as [dedup.Do] writes it, but with <, > and & unescaped.
+// A [json.RawMessage] is returned unchanged.
+func encode(out any) (text json.RawMessage, err error) {
+	text, ok := out.(json.RawMessage)
+	if !ok || text == nil {
+		if text, err = canon.Encode(out, false); err != nil {
+			return nil, &dedup.InvalidError{What: "result", Reason: "cannot be encoded", Err: err}
 		}
-		return raw, nil
 	}
-	text, err := door.JSON(out)
-	if err != nil {
-		return nil, &dedup.InvalidError{What: "result", Reason: "cannot be encoded", Err: err}
+	switch {
+	case !utf8.Valid(text):
+		return nil, &dedup.InvalidError{What: "result", Reason: "is not valid UTF-8"}
+	case !json.Valid(text):
+		return nil, &dedup.InvalidError{What: "result", Reason: "is not valid JSON"}
 	}
 	return text, nil
 }

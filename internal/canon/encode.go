@@ -36,7 +36,7 @@ func encode(value any, escapeHTML bool) ([]byte, error) {
 		return nil, err
 	}
 	text := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-	if string(text) == "{}" && isHollow(reflect.TypeOf(value)) {
+	if string(text) == "{}" && IsHollow(reflect.TypeOf(value)) {
 		return nil, &hollowError{reflect.TypeOf(value)}
 	}
 	// encoding/json replaces invalid UTF-8 by U+FFFD, as an escape up to Go 1.26 and as the

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// hollowError refuses a value whose type isHollow. It names the type and no values.
+// hollowError refuses a value whose type IsHollow. It names the type and no values.
 type hollowError struct{ t reflect.Type }
 
 // Error implements error.
@@ -14,9 +14,10 @@ func (e *hollowError) Error() string {
 	return fmt.Sprintf("a %s is encoded as {} whatever it holds; export its fields, or hold a pointer to it if its MarshalJSON has a pointer receiver", e.t)
 }
 
-// isHollow reports whether encoding/json writes {} for every value of a type: it is a struct, or a
-// pointer to one, that has fields of which none is ever written and no method that writes JSON.
-func isHollow(t reflect.Type) bool {
+// IsHollow reports whether encoding/json writes {} for every value of a type: it is a struct, or a
+// pointer to one, that has fields of which none is ever written and no method that writes JSON or
+// text.
+func IsHollow(t reflect.Type) bool {
 	if t == nil {
 		return false
 	}
@@ -24,7 +25,7 @@ func isHollow(t reflect.Type) bool {
 	for ; t.Kind() == reflect.Pointer; t = t.Elem() {
 		called = t
 	}
-	return t.Kind() == reflect.Struct && t.NumField() > 0 && !WritesJSON(called) && writesNoField(t, map[reflect.Type]bool{})
+	return t.Kind() == reflect.Struct && t.NumField() > 0 && !WritesJSON(called) && !writesText(called) && writesNoField(t, map[reflect.Type]bool{})
 }
 
 // writesNoField reports whether encoding/json never writes a field of a struct type. It writes the

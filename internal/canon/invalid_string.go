@@ -58,7 +58,7 @@ func (w stringWalk) invalid(v reflect.Value, opaque bool) bool {
 	switch pointer := reflect.PointerTo(t); {
 	case WritesJSON(pointer):
 		opaque = true
-	case pointer.Implements(textMarshalerType) || pointer.Implements(textAppenderType) && callsAppendText():
+	case writesText(pointer):
 		if invalidText(v) {
 			return true
 		}
@@ -111,6 +111,12 @@ func invalidText(v reflect.Value) bool {
 		text, err = m.MarshalText()
 	}
 	return err == nil && !utf8.Valid(text)
+}
+
+// writesText reports whether encoding/json writes a type, which has no method that writes JSON, by
+// a method that writes text.
+func writesText(t reflect.Type) bool {
+	return t.Implements(textMarshalerType) || t.Implements(textAppenderType) && callsAppendText()
 }
 
 // callsAppendText reports whether encoding/json calls AppendText, as it does since Go 1.27.
