@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -224,17 +224,28 @@ func (e *ArgumentError) within(step string) *ArgumentError {
 }
 
 // integerText returns the plain text of a number that is an integer. In JSON Schema, and in most
-// languages that write JSON, 1 and 1.0 are one value.
+// languages that write JSON, 1 and 1.0 are one value. A number that no 64-bit integer holds is
+// returned unchanged. The work grows with the length of the text, never with the value.
 func integerText(number []byte) []byte {
-	if mantissa, _, _ := bytes.Cut(bytes.ToLower(number), []byte("e")); len(bytes.Trim(mantissa, "-0.")) == 0 {
+	mantissa, power, _ := bytes.Cut(bytes.ToLower(number), []byte("e"))
+	magnitude := bytes.TrimPrefix(mantissa, []byte("-"))
+	whole, fraction, _ := bytes.Cut(magnitude, []byte("."))
+	digits := bytes.TrimLeft(slices.Concat(whole, fraction), "0")
+	if len(digits) == 0 {
 		return []byte("0")
 	}
-	f, _, err := big.ParseFloat(string(number), 10, 128, big.ToNearestEven) // 128 bits hold every 64-bit integer
-	if err != nil || !f.IsInt() || f.Sign() == 0 || f.MantExp(nil) > 64 {
+	exponent, err := strconv.ParseInt(cmp.Or(string(power), "0"), 10, 32)
+	significant := bytes.TrimRight(digits, "0")
+	zeros := int(exponent) + len(digits) - len(significant) - len(fraction)
+	if err != nil || zeros < 0 || len(significant)+zeros > maxDigits {
 		return number
 	}
-	return f.Append(nil, 'f', 0)
+	sign := mantissa[:len(mantissa)-len(magnitude)]
+	return slices.Concat(sign, significant, bytes.Repeat([]byte("0"), zeros))
 }
+
+// maxDigits is the number of digits of the largest uint64.
+const maxDigits = 20
 
 // maxShownPath is how many bytes of a path an error shows. A path has names that a caller made up,
 // and an error stays one line of a log.

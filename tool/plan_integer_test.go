@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/tool"
 )
 
@@ -55,6 +58,30 @@ func TestIntegersInEverySpelling(t *testing.T) {
 			require.True(t, b.invoke(t, call("t", tt.plain, other)).Replayed, other)
 		}
 	}
+}
+
+// A number that is no 64-bit integer is refused, in whichever spelling. The largest one would take
+// minutes if the work grew faster than its text.
+func TestNumbersThatAreNoInteger(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil, nil)
+	type in struct {
+		N uint64 `json:"n"`
+	}
+	require.NoError(t, b.tools.Add(of[in]()))
+	longest, nines, zeros := strings.Repeat("7", dedup.MaxArgsSize-100), strings.Repeat("9", 1<<20), strings.Repeat("0", 1<<20)
+	for _, n := range []string{
+		"0.5", "15e-1", "1e-2147483649", "-1", "18446744073709551616", "1.8446744073709551616e19", "1e20", "1e999999999", "1e99999999999999999999",
+		longest, nines + "e9", "0." + nines, "1" + zeros, "0." + zeros + "1e2147483647",
+	} {
+		var bad *tool.ArgumentError
+		require.ErrorAs(t, b.fails(t, call("t", "k", `{"n":`+n+`}`)), &bad)
+		require.Equal(t, "n", bad.Field)
+	}
+	for _, n := range []string{"1." + zeros, "1" + zeros + "e-" + strconv.Itoa(len(zeros)), "0." + zeros + "1e" + strconv.Itoa(len(zeros)+1), "1", "1E+0"} {
+		require.Equal(t, `"ok"`, string(b.invoke(t, call("t", "one", `{"n":`+n+`}`)).JSON))
+	}
+	require.Equal(t, 1, b.count(t, "tool_dedup"), "all spellings of 1 are one call")
 }
 
 // A json.Number is a JSON number of any size, and keeps its spelling.
