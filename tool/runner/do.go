@@ -56,6 +56,8 @@ type Call struct {
 // A deadline of ctx shortens the pauses. The random part of a pause, which follows the server's
 // Retry-After, takes at most half of the time between Retry-After and the deadline: the other half
 // is left for the try. Do gives up before the deadline only if Retry-After reaches beyond it.
+// Without a deadline Do gives up if Retry-After exceeds an hour. The *[StatusError] in the
+// *[GaveUpError] has the RetryAfter.
 func Do[R any](ctx context.Context, call Call, try func(ctx context.Context) (R, error)) (R, error) {
 	var none R
 	if err := call.check(); err != nil {
@@ -126,7 +128,11 @@ type state struct {
 var (
 	errTriesUsedUp = errors.New("no try is left")
 	errWaitTooLong = errors.New("the server's Retry-After outlasts the deadline")
+	errWaitEndless = errors.New("the server's Retry-After exceeds an hour, and the context has no deadline")
 )
+
+// maxRetryAfter is the longest Retry-After that a Do without a deadline waits for.
+const maxRetryAfter = time.Hour
 
 // awaitNext pauses before the next try. err is the last try's error. Without a next try it returns
 // the error that Do returns.
@@ -152,6 +158,8 @@ func (c *state) awaitNext(ctx context.Context, err error) error {
 		if left = time.Until(deadline); after >= left {
 			return c.gaveUp(fmt.Errorf("%w: %s, and %s are left", errWaitTooLong, after, max(left, 0)), err)
 		}
+	} else if after > maxRetryAfter {
+		return c.gaveUp(errWaitEndless, err)
 	}
 	select {
 	case <-time.After(pause(c.bound(), after, left, rand.Int64N)):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,6 +118,34 @@ func TestDoPausesWithinTheDeadline(t *testing.T) {
 				require.Len(t, s.keys, 1)
 			})
 		})
+	}
+}
+
+// Without a deadline the longest wait for a server is an hour.
+func TestDoWithoutADeadline(t *testing.T) {
+	t.Parallel()
+	for retryAfter, waits := range map[string]bool{"3600": true, "3601": false, "99999999999999999999": false} {
+		resp := &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {retryAfter}}}
+		busy := runner.ResponseError(resp)
+		s := failing(busy)
+		err := do(t, runner.Call{Tool: "t", Class: tool.Write}, s)
+		if waits {
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, s.pauses()[0], time.Hour)
+			continue
+		}
+		require.Len(t, s.keys, 1)
+		var gaveUp *runner.GaveUpError
+		require.ErrorAs(t, err, &gaveUp)
+		require.ErrorContains(t, gaveUp.Why, "Retry-After exceeds an hour")
+		require.True(t, gaveUp.Retryable(), "later")
+		var status *runner.StatusError
+		require.ErrorAs(t, err, &status)
+		require.Same(t, busy, status, "with its RetryAfter")
+
+		outer := failing(err)
+		require.ErrorAs(t, do(t, runner.Call{Tool: "t", Class: tool.Write}, outer), &gaveUp)
+		require.Len(t, outer.keys, 1, "a Do around it does not wait either")
 	}
 }
 

@@ -26,8 +26,8 @@ type GaveUpError struct {
 	// the same call later returns its answer.
 	OutcomeUnknown bool
 
-	// Why is the reason why Do ended: no try is left, Retry-After reaches beyond the deadline, or
-	// the context's error. It is nil if another try cannot repair Err.
+	// Why is the reason why Do ended: no try is left, Retry-After is too long, or the context's
+	// error. It is nil if another try cannot repair Err.
 	Why error
 	// Err is the last try's error. It is nil if nothing was tried.
 	Err error
