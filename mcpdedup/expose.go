@@ -7,7 +7,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/tool"
 )
@@ -68,9 +67,6 @@ func (e *exposed) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Call
 	answer, err := e.tools.Invoke(ctx, inv)
 	if answer.Key == "" {
 		answer.Key = inv.Key
-	}
-	if err == nil && answer.Replayed && door.IsOfMiddleware(answer.JSON) {
-		err = &dedup.InvalidError{What: "result", Reason: "was recorded when the tool was behind Middleware", Stored: answer.JSON}
 	}
 	if err != nil && e.info.External {
 		if open := e.openOperation(answer.Key, err); open != nil {

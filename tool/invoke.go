@@ -184,18 +184,23 @@ func (r *Registry) run(ctx context.Context, c *call) (Answer, error) {
 	inv := c.inv
 	inv.Tool, inv.Key = c.of.Name, c.Key
 	ctx = context.WithValue(ctx, door.InvocationKey{}, inv)
+	var result dedup.Result[json.RawMessage]
+	var err error
 	switch t := c.of; {
 	case t.external != nil:
-		result, err := r.opts.External.Do(ctx, c.Call, c.args)
-		return answerOf(c, result), err
+		result, err = r.opts.External.Do(ctx, c.Call, c.args)
 	case t.Class == ReadOnly:
 		return r.runReadOnly(ctx, t, c)
 	case c.Key == "" && !t.Class.NeedsKey():
 		return r.runUnrecorded(ctx, t, c, pgx.TxOptions{})
 	default:
-		result, err := dedup.Do(ctx, r.d, c.Call, t.effect(c.args))
-		return answerOf(c, result), err
+		result, err = dedup.Do(ctx, r.d, c.Call, t.effect(c.args))
 	}
+	if err == nil && result.Replayed && door.IsOfMiddleware(result.Value) {
+		err = &dedup.InvalidError{What: "result", Reason: "was recorded when the tool was behind a Middleware of package mcpdedup", Stored: result.Value}
+		result.Value = nil
+	}
+	return answerOf(c, result), err
 }
 
 // runReadOnly runs a call that must not write. BEGIN and the SELECT go in one trip: after a query,

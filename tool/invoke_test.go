@@ -222,6 +222,29 @@ func TestResultsThatWouldChange(t *testing.T) {
 	require.Zero(t, b.count(t, "tool_dedup"))
 }
 
+// The tool was behind mcpdedup's Middleware when it was called first. Its record is no result of
+// the registry's tool, whoever asks for it.
+func TestRecordOfAMiddleware(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil, nil)
+	b.add(t, "create", tool.Write)
+	inv := call("create", "k", `{"title":"a"}`)
+	record := json.RawMessage(`{"io.github.tooldedup/result":1,"content":[{"type":"text","text":"created"}]}`)
+	_, err := dedup.Do(t.Context(), b.d, dedup.Call{Scope: "acme", Tool: "create", Key: "k", Args: inv.Args}, func(context.Context, pgx.Tx) (json.RawMessage, error) {
+		return record, nil
+	})
+	require.NoError(t, err)
+	one, err := b.tools.Invoke(t.Context(), inv)
+	for _, r := range append(b.tools.InvokeAll(t.Context(), []tool.Invocation{inv}), tool.InvokeResult{Answer: one, Err: err}) {
+		var bad *dedup.InvalidError
+		require.ErrorAs(t, r.Err, &bad)
+		require.Equal(t, record, bad.Stored)
+		require.Empty(t, r.Answer.JSON)
+		require.Equal(t, "k", r.Answer.Key)
+	}
+	require.Zero(t, b.runs.Load())
+}
+
 func TestErrorsOfRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
