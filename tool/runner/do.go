@@ -47,8 +47,8 @@ type Call struct {
 // must not retry. It may set a time limit: Do tries again after it.
 //
 // An error that another try cannot repair is returned unchanged. Do returns a *[GaveUpError], which
-// wraps the last error, if it gives up, or if an earlier try may have taken effect. A Call that
-// contradicts itself is a *[dedup.InvalidError], and nothing was tried.
+// wraps the last error, if it gives up, or if a try may have taken effect. A Call that contradicts
+// itself is a *[dedup.InvalidError], and nothing was tried.
 //
 // If ctx ends, Do starts no further try and ends a pause at once. It waits for a try that is
 // running, whose context has ended too.

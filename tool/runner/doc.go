@@ -44,6 +44,7 @@
 //	*StatusError           ResponseError, ResultError  by its status
 //	the tool's own         Do                          no: it is the answer
 //	*external.ParkedError  Do, in a *GaveUpError       later, after an operator's verdict; never with a new key
+//	dedup.ErrBroken        Do, in a *GaveUpError       the same; ResultError returns it without Do
 //
 // A *GaveUpError also matches the reason why Do ended and the last try's error. It matches
 // [dedup.ErrOutcomeUnknown] if a try may have taken effect and there is a key to call again with.

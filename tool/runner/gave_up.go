@@ -18,12 +18,12 @@ type GaveUpError struct {
 	Tries int
 
 	// OutcomeUnknown reports that a try may have taken effect: its answer was lost, a twin is in
-	// flight, the operation is parked (Err wraps an *[external.ParkedError]), or the call is
-	// Resumed. It is false for ReadOnly tools.
+	// flight, the operation is parked (Err wraps an *[external.ParkedError]), the call is blocked
+	// (Err wraps [dedup.ErrBroken]), or the call is Resumed. It is false for ReadOnly tools.
 	//
 	// Do not treat such a call as failed. Call again with the same key. Without a key, or if the
-	// tool is Unclassified, look at the tool's own data. A parked operation waits for an operator;
-	// the same call later returns its answer.
+	// tool is Unclassified, look at the tool's own data. A parked or blocked call waits for an
+	// operator; the same call later returns its answer.
 	OutcomeUnknown bool
 
 	// Why is the reason why Do ended: no try is left, Retry-After is too long, or the context's
@@ -79,8 +79,8 @@ func (e *GaveUpError) Unwrap() (errs []error) {
 }
 
 // Retryable reports to an outer Do whether the same call may be made again: it has a key or is
-// harmless to repeat, and Do did not end with an answer. It is false for a parked operation, which
-// takes longer than any pause between tries.
+// harmless to repeat, and the outcome is unknown or another try may repair Err. It is false for a
+// parked or blocked call, whose operator takes longer than any pause between tries.
 func (e *GaveUpError) Retryable() bool {
-	return e.repeats && !isParked(e.Err) && (e.Err == nil || e.OutcomeUnknown || IsRetryable(e.Err))
+	return e.repeats && !needsOperator(e.Err) && (e.Err == nil || e.OutcomeUnknown || IsRetryable(e.Err))
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/internal/door"
 )
 
@@ -37,10 +38,10 @@ func PutMeta(ctx context.Context, meta map[string]any) (map[string]any, error) {
 // the answer. isError is the result's IsError, and meta its _meta. It knows the codes of package
 // mcpdedup.
 //
-// The error is a *[StatusError]. [IsRetryable] is true if the call is in flight, may have been
-// committed, or could not run now. It is also true for an operation outside the database that has
-// no result yet. RetryAfter is the server's. Any other tool error has status 422, which is not
-// retryable.
+// The error is [dedup.ErrBroken] if the call is blocked, and otherwise a *[StatusError].
+// [IsRetryable] is true if the call is in flight, may have been committed, or could not run now. It
+// is also true for an operation outside the database that has no result yet. RetryAfter is the
+// server's. Any other tool error has status 422, which is not retryable.
 func ResultError(isError bool, meta map[string]any) error {
 	wait := metaSeconds(meta[door.MetaRetryAfter])
 	code, _ := meta[door.MetaError].(string)
@@ -53,6 +54,8 @@ func ResultError(isError bool, meta map[string]any) error {
 	switch door.Code(code) {
 	case door.InFlight:
 		return &StatusError{Code: http.StatusConflict, RetryAfter: max(wait, time.Second)}
+	case door.Blocked:
+		return dedup.ErrBroken
 	case door.OutcomeUnknown, door.Unavailable:
 		return &StatusError{Code: http.StatusServiceUnavailable, RetryAfter: wait}
 	case door.Timeout:

@@ -76,6 +76,7 @@ func TestResultError(t *testing.T) {
 		"Timeout":     {true, map[string]any{code: "timeout"}, &runner.StatusError{Code: 504}, true},
 		"Odd":         {true, map[string]any{code: "unavailable", wait: math.Inf(1)}, &runner.StatusError{Code: 503}, true},
 		"NaN":         {true, map[string]any{code: "unavailable", wait: math.NaN()}, &runner.StatusError{Code: 503}, true},
+		"Blocked":     {true, map[string]any{code: "blocked"}, dedup.ErrBroken, false},
 		"Refused":     {true, map[string]any{code: "refused"}, &runner.StatusError{Code: 422}, false},
 		"Tool":        {true, nil, &runner.StatusError{Code: 422}, false},
 	} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
+	"github.com/tooldedup/dedup/internal/door"
 	"github.com/tooldedup/dedup/tool"
 	"github.com/tooldedup/dedup/tool/runner"
 )
@@ -24,6 +25,7 @@ func TestOutcomeUnknown(t *testing.T) {
 	denied := &runner.StatusError{Code: 401}
 	parked := &external.ParkedError{Operation: external.Operation{Tool: "t", Note: "no answer"}}
 	inFlight := &dedup.Error{Kind: dedup.ErrInFlight, Err: errors.New("MaxWait has passed")}
+	blocked := runner.ResultError(true, map[string]any{door.MetaError: string(door.Blocked)})
 	accepted := &runner.StatusError{Code: 202, RetryAfter: time.Second}
 	for name, test := range map[string]struct {
 		class   tool.Class
@@ -50,6 +52,10 @@ func TestOutcomeUnknown(t *testing.T) {
 		"Accepted":              {class: tool.External, errs: []error{accepted, accepted, accepted}, unknown: true},
 		"Parked":                {class: tool.External, errs: []error{parked}, unknown: true},
 		"ParkedAfterInFlight":   {class: tool.Destructive, errs: []error{inFlight, parked}, unknown: true},
+		"Broken":                {class: tool.Write, errs: []error{&dedup.Error{Kind: dedup.ErrBroken}}, unknown: true},
+		"BlockedOverMCP":        {class: tool.Write, errs: []error{blocked}, unknown: true},
+		"BlockedAfterUnreached": {class: tool.Destructive, errs: []error{unreached, blocked}, unknown: true},
+		"UnclassifiedBlocked":   {errs: []error{blocked}, unknown: true},
 		"Unclassified":          {errs: []error{io.EOF}, unknown: true},
 		"ReadOnly":              {class: tool.ReadOnly, errs: []error{io.EOF, io.EOF, io.EOF}},
 		"InnerUnknown":          {class: tool.Write, errs: []error{&runner.GaveUpError{OutcomeUnknown: true, Key: "k"}, nil}, asIs: true, unknown: true},
@@ -96,6 +102,7 @@ func TestGaveUpIsRetryable(t *testing.T) {
 		"External":             {runner.Call{Class: tool.External}, []error{io.EOF, io.EOF, io.EOF}, true},
 		"ExternalInFlight":     {runner.Call{Class: tool.External}, []error{dedup.ErrInFlight, dedup.ErrInFlight, dedup.ErrInFlight}, true},
 		"ExternalParked":       {runner.Call{Class: tool.External}, []error{&external.ParkedError{}}, false},
+		"Broken":               {runner.Call{Class: tool.Write}, []error{&dedup.Error{Kind: dedup.ErrBroken}}, false},
 		"ExternalThatMayRetry": {runner.Call{Class: tool.External, Tries: 2}, []error{io.EOF, io.EOF}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -65,14 +65,14 @@ func isCut(err error) bool {
 }
 
 // leavesOpen reports whether a try that failed with err may have taken effect. A retryable error
-// leaves the outcome open unless it shows that nothing happened. A parked operation is open, and no
-// try can close it.
+// leaves the outcome open unless it shows that nothing happened. A call that needs an operator is
+// open, and no try can close it.
 func leavesOpen(err error) bool {
 	var inner *GaveUpError
 	var status *StatusError
 	var lost *lostAnswerError
 	switch {
-	case isParked(err):
+	case needsOperator(err):
 		return true
 	case !IsRetryable(err): // the tool's answer
 		return false
@@ -91,10 +91,11 @@ func leavesOpen(err error) bool {
 	}
 }
 
-// isParked reports whether the operation waits for an operator to find out its outcome.
-func isParked(err error) bool {
+// needsOperator reports whether the call waits for an operator to find out its outcome: its
+// operation is parked, or it is blocked.
+func needsOperator(err error) bool {
 	var parked *external.ParkedError
-	return errors.As(err, &parked)
+	return errors.As(err, &parked) || errors.Is(err, dedup.ErrBroken)
 }
 
 // settles reports whether err is the recorded answer to the call, whichever try ran it. An open

@@ -21,8 +21,8 @@ type StatusError struct {
 
 // ResponseError returns nil if a response's status is below 400, and otherwise a *[StatusError]
 // with its Retry-After. A 202 with Retry-After is an error too: the call was accepted and has no
-// answer yet. It may be parked, which only the body says. ResponseError neither reads nor closes the
-// body.
+// answer yet. It may be parked, which only the body says. ResponseError neither reads nor closes
+// the body.
 //
 // A Retry-After date is counted from the response's Date, so that the server's clock does not
 // matter, or from now if there is no Date. A wait below one second becomes one second: 0 would mean
