@@ -51,9 +51,9 @@
 // make the keys of the others. Arguments tagged ignore or redact are not part of a key. Calls of
 // one tool with the same usable id and the same arguments are one call.
 //
-// Only [Registry.InvokeAll] sees that calls of one message share an id, or are equal without an id.
-// With Invoke, a call whose id belongs to another call is refused with [dedup.ErrKeyReused], and
-// two equal calls without an id are one.
+// Only [Registry.InvokeAll] sees that calls of one message share an id, or are equal without an id
+// or with OncePerRequest. With Invoke, a call whose id belongs to another call is refused with
+// [dedup.ErrKeyReused], and two such equal calls are one.
 //
 // A tool finds its call in its context: [InvocationOf] returns the scope, key, session and turn,
 // however the call arrived.

@@ -30,9 +30,7 @@ type ExternalTool[In, Out any] struct {
 	// Default: External.
 	Class Class
 	// OncePerRequest makes calls with equal compared arguments one call within one request of the
-	// user: a model that plans again repeats its call under a new id. The nth of several equal
-	// calls in one message is one call with the nth of the next message. A call with a key uses its
-	// key, and a call without Invocation.Request is not affected. Default: false.
+	// user: see [Tool]. Default: false.
 	OncePerRequest bool
 	// MaxWait bounds how long a call waits for the operation. After it the call returns
 	// [dedup.ErrInFlight], and the operation goes on in the background. Negative means at most one

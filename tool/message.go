@@ -22,9 +22,10 @@ type InvokeResult struct {
 // Two calls of one tool with the same usable id and the same arguments are one call, which a stream
 // emitted twice.
 //
-// The message may be delivered again, in whole or in part: calls that were made are answered from
-// their records. Calls of several messages may be given together. Calls with the same Scope,
-// Session and Turn belong to one message.
+// The message may be delivered again: calls that were made are answered from their records. A part
+// of it may be delivered alone, unless it has equal calls of a tool with OncePerRequest. Calls of
+// several messages may be given together. Calls with the same Scope, Session and Turn belong to one
+// message.
 func (r *Registry) InvokeAll(ctx context.Context, calls []Invocation) []InvokeResult {
 	m := r.Message(calls...)
 	results := make([]InvokeResult, len(calls))
@@ -75,8 +76,8 @@ type siblings struct {
 	// repeat counts the equal calls before this one in the message. It is set for calls without a
 	// usable id.
 	repeat int
-	// nth counts the equal calls before this one in the message. It is set for tools with
-	// OncePerRequest.
+	// nth counts the equal calls before this one in the message, whatever their ids. It is set for
+	// tools with OncePerRequest.
 	nth int
 }
 
@@ -94,6 +95,7 @@ type group struct {
 //
 // Calls with different ids are never counted together, even if they are equal: a part of the
 // message, without one of them, may be delivered again. All ids that name no call count as one id.
+// Only nth counts across ids, because a model that plans again makes new ones.
 func compareSiblings(calls []*call) {
 	byID, equal := map[group]map[dedup.Fingerprint]bool{}, map[group]int{}
 	groups := make([]group, len(calls))

@@ -10,7 +10,8 @@ import (
 )
 
 // OncePerRequest makes equal calls of one request one call, with any ids and turns. The nth of one
-// message is the nth of the next, and another request is another call.
+// message is the nth of the next, and another request is another call. A part of a message counts
+// as a message.
 func TestOncePerRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
@@ -36,6 +37,9 @@ func TestOncePerRequest(t *testing.T) {
 		{"two bags again", []tool.Invocation{of("3", 2, "v", "a"), of("3", 2, "w", "a")}, 0},
 		{"two without ids", []tool.Invocation{of("4", 1, "", "a"), of("4", 1, "", "a")}, 2},
 		{"emitted twice", []tool.Invocation{of("5", 1, "x", "a"), of("5", 1, "x", "a")}, 1},
+		{"the first of two bags, alone", []tool.Invocation{of("6", 1, "x", "a")}, 1},
+		{"the second alone counts as the first", []tool.Invocation{of("6", 1, "y", "a")}, 0},
+		{"the whole message", []tool.Invocation{of("6", 1, "x", "a"), of("6", 1, "y", "a")}, 1},
 		{"no request", []tool.Invocation{of("", 6, "x", "a")}, 1},
 		{"no request, another id", []tool.Invocation{of("", 6, "y", "a")}, 1},
 	} {

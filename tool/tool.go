@@ -40,8 +40,9 @@ type Tool[In, Out any] struct {
 	// OncePerRequest makes calls with equal compared arguments one call within one request of the
 	// user: a model that plans again repeats its call under a new id. Two equal calls in one
 	// message are two calls: if the next message repeats both, its first is the first and its
-	// second the second. A call with a key uses its key, and a call without Invocation.Request is
-	// not affected. Default: false.
+	// second the second. So give InvokeAll or Message the whole message at each delivery. In a part
+	// of it, or with Invoke, the second call counts as the first and gets its answer. A call with a
+	// key uses its key, and a call without Invocation.Request is not affected. Default: false.
 	OncePerRequest bool
 	// StoreErrors records every error of Run as an answer, as [dedup.Call] describes. Default:
 	// false, which records only errors that [dedup.Final] wraps.
