@@ -30,7 +30,11 @@ import (
 // insertion. A job that was inserted twice is two jobs: use River's unique jobs, or [dedup.Do] with
 // a key of the intent.
 //
-// A job that took effect before is completed, also if its answer is not kept ([dedup.ErrExpired]).
+// Call Do once in a Work. A second Do with the same scope is the same call: it returns nil, and
+// does not run its effect. Put all writes into one effect, or use [dedup.Do] with a key for each.
+//
+// For a job that took effect before, Do returns nil, also if the answer is not kept
+// ([dedup.ErrExpired]). River completes such a job if Work returns nil.
 // A refusal ([dedup.Final]) is recorded and cancels the job. So does any other answer that no retry
 // changes ([dedup.IsAnswer]). River retries every other error.
 //

@@ -2,6 +2,7 @@ package riverdedup_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -83,7 +84,7 @@ func TestDo(t *testing.T) {
 			})
 		}
 		keys <- riverdedup.Key(job)
-		for range 2 { // the second as if the job ran again
+		for range 2 { // the second is the same call, as if the job ran again
 			if err := do(func(ctx context.Context, tx pgx.Tx) error {
 				var state string
 				err := tx.QueryRow(ctx, `SELECT state FROM river_job WHERE id = $1`, job.ID).Scan(&state)
@@ -227,6 +228,54 @@ func TestDoAfterARescue(t *testing.T) {
 			require.Equal(t, c.points, count(t, pool, `SELECT count(*) FROM points`))
 		})
 	}
+}
+
+// TestSecondDoInAWork is the same call as the first: its effect does not run.
+func TestSecondDoInAWork(t *testing.T) {
+	t.Parallel()
+	pool := newDatabase(t)
+	d, err := dedup.New(pool, nil)
+	require.NoError(t, err)
+	seconds := make(chan error, 1)
+	p, events := workPoints(t, pool, func(ctx context.Context, job *river.Job[pointsArgs]) error {
+		if err := riverdedup.Do(ctx, d, "acme", job, addPoints); err != nil {
+			return err
+		}
+		seconds <- riverdedup.Do(ctx, d, "acme", job, func(context.Context, pgx.Tx) error { return errors.New("it ran") })
+		return nil
+	})
+	p.insertPoints(t, "acme")
+	events.until(river.EventKindJobCompleted)
+	require.NoError(t, <-seconds)
+	require.Equal(t, 1, count(t, pool, `SELECT count(*) FROM points`))
+}
+
+// TestWorkThatFollows fails after a Do for which an earlier run took effect. The job is still open,
+// so River runs it again.
+func TestWorkThatFollows(t *testing.T) {
+	t.Parallel()
+	pool := newDatabase(t)
+	d, err := dedup.New(pool, nil)
+	require.NoError(t, err)
+	p, events := workPoints(t, pool, func(ctx context.Context, job *river.Job[pointsArgs]) error {
+		if job.Attempt == 1 { // as an earlier run whose job River had rescued
+			call := dedup.Call{Scope: "acme", Tool: job.Kind, Key: riverdedup.Key(job), Args: json.RawMessage(job.EncodedArgs)}
+			if _, err := dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (struct{}, error) { return struct{}{}, addPoints(ctx, tx) }); err != nil {
+				return err
+			}
+		}
+		err := riverdedup.Do(ctx, d, "acme", job, addPoints)
+		if err == nil && job.Attempt == 1 {
+			err = errors.New("work that follows")
+		}
+		return err
+	})
+	p.insertPoints(t, "acme")
+	event := events.next()
+	require.Equal(t, river.EventKindJobFailed, event.Kind)
+	require.Contains(t, event.Job.Errors[0].Error, "work that follows")
+	require.Equal(t, 2, events.until(river.EventKindJobCompleted).Attempt)
+	require.Equal(t, 1, count(t, pool, `SELECT count(*) FROM points`))
 }
 
 // canceler cancels a context when a call begins to wait for a twin.

@@ -8,9 +8,10 @@
 //		})
 //	}
 //
-// Return what Do returns. After a nil error the job is completed: River does not retry work that
-// follows it in Work, even if that returns an error or panics. Insert a job for such work in the
-// effect, with River's InsertTx.
+// Call Do once in Work, and return what it returns. If its effect ran, the job is completed: River
+// does not retry work that follows Do in Work, even if that returns an error or panics. If an
+// earlier run took effect, River does retry it. Insert a job for such work in the effect, with
+// River's InsertTx.
 //
 // # An outbox
 //
