@@ -166,8 +166,8 @@ func TestMiddlewareAnswers(t *testing.T) {
 	require.False(t, res.IsError, "the key is free: %s", text(res))
 }
 
-// TestMiddlewareWithoutKey: a call without a key has no record, so a handler that ends its own
-// transaction can only be detected.
+// TestMiddlewareWithoutKey: a call without a key has no record, and its handler cannot end its
+// transaction either.
 func TestMiddlewareWithoutKey(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
@@ -188,6 +188,7 @@ func TestMiddlewareWithoutKey(t *testing.T) {
 	require.NotContains(t, text(res), "no room")
 	require.Len(t, told, 1)
 	require.ErrorIs(t, told[0].Err, dedup.ErrInvalid)
+	require.Equal(t, 3, d.count(t, "bookings"), "the COMMIT was refused")
 }
 
 // TestMiddlewareRefusesPolicies: a policy that no call could use is refused at start-up.

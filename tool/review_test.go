@@ -3,6 +3,7 @@ package tool_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -41,6 +42,41 @@ func TestToolsWithoutARecordDoNotEndTheirTransaction(t *testing.T) {
 			require.False(t, dedup.IsRetryable(err), named)
 		}
 	}
+}
+
+// The misuse of a tool without a record is told to the program, whatever the tool returns with it.
+func TestToolsWithoutARecordDoNotHideMisuse(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil, nil)
+	for name, own := range map[string]error{
+		"final":    dedup.Final(errors.New("declined")),
+		"argument": &tool.ArgumentError{Tool: "argument", Field: "title", Reason: "names no ticket"},
+	} {
+		for how, end := range map[string]func(ctx context.Context, tx pgx.Tx) error{
+			"commit": func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
+			"conn": func(ctx context.Context, tx pgx.Tx) error {
+				_, err := tx.Conn().Exec(ctx, `ROLLBACK`)
+				return err
+			},
+		} {
+			named := name + "-" + how
+			b.add(t, named, tool.Idempotent, func(d *tool.Tool[ticketIn, ticket]) {
+				d.Run = func(ctx context.Context, tx pgx.Tx, in ticketIn) (ticket, error) {
+					if _, err := tx.Exec(ctx, `INSERT INTO tickets (title) VALUES ($1)`, in.Title); err != nil {
+						return ticket{}, err
+					}
+					return ticket{}, errors.Join(end(ctx, tx), own)
+				}
+			})
+			err := b.fails(t, tool.Invocation{Scope: "acme", Tool: named, Args: json.RawMessage(`{"title":"a"}`)})
+			var invalid *dedup.InvalidError
+			require.ErrorAs(t, err, &invalid, named)
+			require.Equal(t, "effect", invalid.What, named)
+			_, _, rest := tool.Reply(tool.Answer{}, err)
+			require.Error(t, rest, named)
+		}
+	}
+	require.Zero(t, b.count(t, "tickets"))
 }
 
 // A tool that calls another tool must not wait for its own connection.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -93,10 +94,11 @@ func HandlersError[E error](err error) (own E, ok bool) {
 	return errors.AsType[E](err)
 }
 
-// Once runs an effect without a key and without a record. Calls inside it are refused as in any
-// effect, because they would wait for a connection while it holds one. Once detects an effect that
-// ends its transaction but cannot prevent it: statements after that end have taken effect. It does
-// not detect an effect that then began another transaction.
+// Once runs an effect without a key and without a record, on a guarded transaction as dedup.Do runs
+// one. Calls inside it are refused, because they would wait for a connection while it holds one. An
+// effect that misused its transaction ends with an InvalidError, which hides what it returned: a
+// refusal must not cover up the misuse. Once does not detect an effect that ended its transaction
+// past the guard and then began another.
 func Once(ctx context.Context, d *dedup.Deduper, tool string, opts pgx.TxOptions, effect dedup.Effect[json.RawMessage]) (text json.RawMessage, err error) {
 	conn, err := wire.Acquire(ctx, d.Pool())
 	if err != nil {
@@ -106,16 +108,28 @@ func Once(ctx context.Context, d *dedup.Deduper, tool string, opts pgx.TxOptions
 	err = wire.InTx(ctx, conn.Conn(), opts, d.Options().CommitTimeout, func(tx pgx.Tx) (err error) {
 		running := guard.Enter(ctx, guard.Owner{}, tx)
 		defer running.Leave()
-		text, err = effect(running, tx)
-		if tx.Conn().PgConn().TxStatus() == 'I' {
-			err = &dedup.InvalidError{What: "effect", Reason: "of " + tool + " ended its own transaction, and what it sent after that has taken effect; return nil to commit, an error to roll back", Err: err}
-		}
-		return err
+		text, err = effect(running, running.Tx())
+		return misused(tool, running.Check(ctx, time.Time{}, err))
 	})
 	if err != nil {
 		return nil, err
 	}
 	return text, nil
+}
+
+// misused returns the error of an effect that misused its transaction as an InvalidError, without
+// the error's own types. It returns any other error unchanged.
+func misused(tool string, err error) error {
+	reason := "cannot be committed"
+	_, described := errors.AsType[*dedup.InvalidError](err)
+	switch {
+	case err == guard.ErrTxEnded:
+		reason = "ended its own transaction, and what it sent after that has taken effect; return nil to commit, an error to roll back"
+	case errors.Is(err, guard.ErrTxControl):
+	case described, !errors.Is(err, guard.ErrInvalid), wire.IsContextError(err), dedup.IsTransient(err):
+		return err
+	}
+	return &dedup.InvalidError{What: "effect", Reason: "of " + tool + " " + reason, Err: errors.New(err.Error())}
 }
 
 // JSON returns the text of a value, with <, > and & as they are.

@@ -284,8 +284,9 @@ func (e *Effect) Leave() {
 }
 
 // Check examines the transaction of an effect that returned err. It returns err, or the reason why
-// nothing of the effect may be committed. started is now() in its transaction. ErrTxEnded has
-// precedence over every other error.
+// nothing of the effect may be committed. started is now() in its transaction. If it is zero, Check
+// does not detect an effect that began another transaction. ErrTxEnded has precedence over every
+// other error.
 func (e *Effect) Check(ctx context.Context, started time.Time, err error) error {
 	return e.tx.check(ctx, started, err)
 }
@@ -400,10 +401,10 @@ func (e *guardedTx) lost() error {
 var errConnLost = fmt.Errorf("dedup: the connection was lost inside the effect: %w", pgconn.ErrConnClosed)
 
 // inOtherTx reports whether the connection is in another transaction than the one that began at
-// started. An aborted transaction cannot be queried and counts as the same.
+// started, which is not zero. An aborted transaction cannot be queried and counts as the same.
 func (e *guardedTx) inOtherTx(ctx context.Context, started time.Time) bool {
 	conn := ConnOf(e.tx)
-	if conn.PgConn().TxStatus() != 'T' {
+	if started.IsZero() || conn.PgConn().TxStatus() != 'T' {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wire.RollbackTimeout)
