@@ -294,4 +294,11 @@ func TestIsAnswerOfThisCall(t *testing.T) {
 		require.False(t, IsRetryable(err), name)
 	}
 	require.True(t, IsAnswer(misused(guard.ErrTxControl)))
+
+	// A mark of Final makes no answer of a transient fault: Do retries it.
+	transient := Final(sqlError("40001"))
+	require.False(t, IsAnswer(transient))
+	require.True(t, IsRetryable(transient))
+	require.NoError(t, new(Deduper).Refusal(transient))
+	require.True(t, IsAnswer(Final(errors.New("declined"))))
 }

@@ -64,13 +64,14 @@ func (d *Deduper) Pool() *pgxpool.Pool { return d.pool }
 func (d *Deduper) Options() Options { return d.opts }
 
 // Refusal returns the refusal with which Do answers if its effect returns err, which [Final] wraps.
-// It is not recorded, so its CreatedAt is zero. Refusal returns nil for any other error, and if
-// [NotFinal] marks err or a part of it. If the details cannot be encoded it returns an
-// [ErrInvalid]. Use it to run an effect without Do and still return the same refusals.
+// It is not recorded, so its CreatedAt is zero. Refusal returns nil for any other error, if
+// [NotFinal] marks err or a part of it, and if err [IsTransient]. If the details cannot be encoded
+// it returns an [ErrInvalid]. Use it to run an effect without Do and still return the same
+// refusals.
 func (d *Deduper) Refusal(err error) error {
 	var final *finalError
 	var notFinal *notFinalError
-	if errors.As(err, &notFinal) || !errors.As(err, &final) {
+	if errors.As(err, &notFinal) || !errors.As(err, &final) || IsTransient(err) {
 		return nil
 	}
 	text, err := encodeRefusal(final.err, d.opts.MaxResultBytes)

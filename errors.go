@@ -303,8 +303,12 @@ func classifyAnswer(err error) (answered, open bool) {
 	case *Error:
 		open = retryable(typed.Kind)
 		return !open, open
-	case *RefusedError, *finalError:
+	case *RefusedError:
 		return true, false
+	case *finalError:
+		if !IsTransient(typed.err) { // Do retries it, even if Final marks it
+			return true, false
+		}
 	case *InvalidError:
 		return !wire.IsTxTimeout(typed.Err) && !wire.IsReadOnlyTx(typed.Err), false // a limit need not be exceeded again, and a server may take writes again
 	case interface{ IsAnswer() bool }: // of packages above this one, and of users

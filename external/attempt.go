@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/tooldedup/dedup"
 )
 
 // perform makes one attempt and records, postpones or parks the operation.
@@ -33,7 +31,7 @@ func (x *Tools) perform(ctx context.Context, a *act, h *held) {
 		a.err = x.parkUnrecorded(ctx, h, unrecorded.ref, verdict{}, err)
 	case errors.Is(err, ErrExists): // even if the error is also a refusal
 		x.exists(ctx, a, h, err)
-	case x.d.Refusal(err) != nil && !dedup.IsTransient(err): // a transient database error is not a refusal
+	case x.d.Refusal(err) != nil:
 		x.refuse(ctx, a, h, err)
 	case errors.As(err, new(*notDoneError)):
 		a.err = x.release(ctx, h, note(err))

@@ -342,6 +342,14 @@ func TestRefusalWithoutARecord(t *testing.T) {
 		_, err = tools.Invoke(t.Context(), inv)
 		require.ErrorContains(t, err, "no such order", name)
 		require.NotErrorIs(t, err, dedup.ErrRefused, name)
+
+		require.NoError(t, tools.Add(tool.Tool[struct{}, string]{Name: name + "_again", Class: class, Run: func(ctx context.Context, tx pgx.Tx, _ struct{}) (string, error) {
+			_, err := tx.Exec(ctx, `DO $$ BEGIN RAISE SQLSTATE '40001'; END $$`)
+			return "", dedup.Final(err)
+		}}))
+		inv.Tool = name + "_again"
+		_, err = tools.Invoke(t.Context(), inv)
+		require.True(t, dedup.IsRetryable(err), "%s: a transient fault is no answer: %v", name, err)
 	}
 }
 
