@@ -69,7 +69,7 @@ func (e *toolError) Unwrap() error { return e.err }
 
 // effectError marks an error of an effect or of a caller's statement. It hides the errors of other
 // calls in it: if an effect returns the ErrRefused of an inner DoTx, the effect failed, but its own
-// call did not refuse.
+// call did not refuse. An InvalidError in it is found, and is not about the effect's own call.
 type effectError struct{ err error }
 
 // byEffect marks an error as the effect's.
@@ -89,8 +89,11 @@ func unmarked(err error) error {
 }
 
 // hideCallErrors returns an effect's error for the caller. errors.Is does not find an inner call's
-// error in it.
+// error in it. The error keeps its mark if another call in the effect was invalid.
 func hideCallErrors(err error) error {
+	if invalid, ok := errors.AsType[*InvalidError](err); ok && invalid.What == "call" {
+		return byEffect(err)
+	}
 	for _, callErr := range callErrors() {
 		if errors.Is(err, callErr) {
 			return &effectError{err}
@@ -108,6 +111,9 @@ func callErrors() [9]error {
 
 // Error implements error.
 func (e *effectError) Error() string { return e.err.Error() }
+
+// OfEffect tells the doors that the error is an effect's, and so not about the client's input.
+func (e *effectError) OfEffect() bool { return true }
 
 // Is is [errors.Is] of the effect's error, except for errors of calls.
 func (e *effectError) Is(target error) bool {

@@ -35,6 +35,10 @@ func TestErrorOf(t *testing.T) {
 		require.NotErrorAs(t, err, new(*Error))
 		require.NotErrorAs(t, err, new(*RefusedError))
 	}
+	inner := annotate(book, byEffect(fmt.Errorf("booking: %w", annotate(outer, missing("Key", "is empty")))))
+	require.ErrorAs(t, inner, new(*InvalidError))
+	require.ErrorAs(t, inner, new(interface{ OfEffect() bool }), "doors do not take it for their client's")
+	require.False(t, IsAnswer(inner), "another call's")
 	shared := &Error{Kind: ErrAttemptsExhausted, Attempts: 3, Err: own}
 	for _, err := range []error{annotate(book, shared)} {
 		require.Same(t, err, annotate(outer, err))

@@ -445,3 +445,19 @@ func TestToolSharesCalls(t *testing.T) {
 	}
 	require.Equal(t, 2, s.count(t, "orders"))
 }
+
+// TestToolHidesInnerCalls: an invalid call inside a tool is the server's fault, and its client is
+// not told to correct the body.
+func TestToolHidesInnerCalls(t *testing.T) {
+	t.Parallel()
+	s := open(t, httpdedup.Options{})
+	tools := tool.NewRegistry(s.d, nil)
+	require.NoError(t, tools.Add(tool.Tool[chargeIn, int]{Name: "order", Class: tool.Write, Run: func(ctx context.Context, tx pgx.Tx, _ chargeIn) (int, error) {
+		result, err := dedup.DoTx(ctx, s.d, tx, dedup.Call{Scope: "acme", Tool: "inner"}, func(context.Context, pgx.Tx) (int, error) { return 1, nil })
+		return result.Value, err
+	}}))
+	s.use(t, httpdedup.Options{Tools: tools})
+	s.mux.Handle("POST /orders", s.m.Tool("order"))
+	require.Equal(t, http.StatusInternalServerError, s.post(t, "k", `{"order":"o1"}`).status)
+	require.Len(t, s.told(), 1)
+}

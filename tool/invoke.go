@@ -220,6 +220,8 @@ func (r *Registry) runUnrecorded(ctx context.Context, t *definition, c *call, op
 	text, err := door.Once(ctx, r.d, t.Name, opts, t.effect(c.args))
 	if refusal := r.d.Refusal(err); refusal != nil {
 		err = refusal // the same type as with a record
+	} else if inner, ok := errors.AsType[*dedup.InvalidError](err); ok && inner.What == "call" {
+		err = &dedup.InvalidError{What: "effect", Reason: "of " + t.Name + " made an invalid call", Err: err}
 	}
 	return Answer{JSON: text}, err
 }

@@ -2,6 +2,7 @@ package tool_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -162,4 +163,60 @@ func TestOwnAnswers(t *testing.T) {
 	require.False(t, dedup.IsAnswer(own{false}))
 	require.True(t, dedup.IsRetryable(errors.Join(own{false}, context.DeadlineExceeded)))
 	require.False(t, dedup.IsAnswer(nil))
+}
+
+// TestReplyToTwoCallers: the first caller and a repeat get the same refusal, also if the tool
+// recorded an error about the arguments.
+func TestReplyToTwoCallers(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil, nil)
+	bad := &tool.ArgumentError{Tool: "close", Field: "title", Reason: "names no ticket"}
+	b.add(t, "final", tool.Write, func(d *tool.Tool[ticketIn, ticket]) {
+		d.Run = func(context.Context, pgx.Tx, ticketIn) (ticket, error) { return ticket{}, dedup.Final(bad) }
+	})
+	b.add(t, "stored", tool.Write, func(d *tool.Tool[ticketIn, ticket]) {
+		d.StoreErrors = true
+		d.Run = func(context.Context, pgx.Tx, ticketIn) (ticket, error) { return ticket{}, bad }
+	})
+	for _, name := range []string{"final", "stored"} {
+		first, isError, err := tool.Reply(b.tools.Invoke(t.Context(), call(name, "k", `{"title":"a"}`)))
+		require.NoError(t, err, name)
+		require.True(t, isError, name)
+		again, _, err := tool.Reply(b.tools.Invoke(t.Context(), call(name, "k", `{"title":"a"}`)))
+		require.NoError(t, err, name)
+		require.Equal(t, first, again, name)
+	}
+}
+
+// TestReplyHidesInnerCalls: an invalid call inside a tool is the program's fault, and not for the
+// model.
+func TestReplyHidesInnerCalls(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil, nil)
+	inner := dedup.Call{Scope: "acme", Tool: "inner", Key: "k", Args: json.RawMessage(`{"a":1,"a":2}`)}
+	for _, class := range []tool.Class{tool.Write, tool.Idempotent} {
+		for name, do := range map[string]func(ctx context.Context, tx pgx.Tx) error{
+			"call": func(ctx context.Context, tx pgx.Tx) error {
+				_, err := dedup.DoTx(ctx, b.d, tx, inner, func(context.Context, pgx.Tx) (int, error) { return 1, nil })
+				return err
+			},
+			"fingerprint": func(context.Context, pgx.Tx) error {
+				_, err := dedup.FingerprintOf(inner.Args)
+				return err
+			},
+		} {
+			named := string(class) + "-" + name
+			b.add(t, named, class, func(d *tool.Tool[ticketIn, ticket]) {
+				d.Run = func(ctx context.Context, tx pgx.Tx, _ ticketIn) (ticket, error) { return ticket{}, do(ctx, tx) }
+			})
+			inv := tool.Invocation{Scope: "acme", Tool: named, Args: json.RawMessage(`{"title":"a"}`)}
+			if class.NeedsKey() {
+				inv.Key = "k"
+			}
+			err := b.fails(t, inv)
+			require.ErrorIs(t, err, dedup.ErrInvalid, named)
+			_, _, rest := tool.Reply(tool.Answer{}, err)
+			require.Equal(t, err, rest, named)
+		}
+	}
 }

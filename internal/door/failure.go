@@ -48,21 +48,15 @@ type Failure struct {
 
 // FailureOf returns the failure of a tool call that returned err. A tool that makes further calls
 // may return their errors. Their keys, arguments and times do not belong to the client, so their
-// code is Failed.
+// code is Failed. Whether something was done has precedence over what is wrong with the arguments.
 func FailureOf(tool string, err error) Failure {
 	var (
 		record  *dedup.Error
 		refusal *dedup.RefusedError
 		parked  *external.ParkedError
-		misfit  interface { // *tool.ArgumentError, of a package above this one
-			error
-			ForClient() string
-		}
 	)
 	own := errors.As(err, &record) && record.Tool == tool
 	switch {
-	case errors.As(err, &misfit):
-		return Failure{Code: ArgumentsInvalid, Reason: misfit.ForClient()}
 	case own && record.Kind == dedup.ErrKeyReused:
 		return Failure{Code: KeyReused, Record: record}
 	case errors.As(err, &refusal):
@@ -86,10 +80,27 @@ func FailureOf(tool string, err error) Failure {
 	}
 }
 
-// misuse returns the failure of an invalid call.
+// misuse returns the failure of an invalid call. It is Failed if the program is to blame: an effect
+// misused its transaction, or made an invalid call of its own.
 func misuse(err error) Failure {
-	var invalid *dedup.InvalidError
-	if !errors.As(err, &invalid) {
+	var (
+		invalid *dedup.InvalidError
+		misfit  interface { // *tool.ArgumentError, of a package above this one
+			error
+			ForClient() string
+		}
+		effects interface { // as package dedup marks the error of an effect
+			error
+			OfEffect() bool
+		}
+	)
+	isInvalid := errors.As(err, &invalid)
+	switch {
+	case isInvalid && invalid.What == "effect":
+		return Failure{Code: Failed}
+	case errors.As(err, &misfit):
+		return Failure{Code: ArgumentsInvalid, Reason: misfit.ForClient()}
+	case !isInvalid, errors.As(err, &effects):
 		return Failure{Code: Failed}
 	}
 	switch invalid.Field {

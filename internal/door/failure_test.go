@@ -13,6 +13,7 @@ import (
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/external"
 	"github.com/tooldedup/dedup/internal/door"
+	"github.com/tooldedup/dedup/tool"
 )
 
 // TestFailureOf holds every error that a call may end with to its code. What each door makes of a
@@ -21,6 +22,7 @@ func TestFailureOf(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	server := &pgconn.PgError{Code: "23505"}
+	misfit := &tool.ArgumentError{Tool: "pay", Field: "order", Reason: "names no order"}
 	call := func(field, reason string) error {
 		return &dedup.InvalidError{What: "call", Field: field, Reason: reason}
 	}
@@ -51,11 +53,19 @@ func TestFailureOf(t *testing.T) {
 		"BadArguments":      {call("Args", "are not usable as JSON"), door.ArgumentsInvalid},
 		"BadInput":          {call("in", "has a member too many"), door.ArgumentsInvalid},
 		"BadScope":          {call("Scope", "is empty"), door.Failed},
+		"UnknownOfMisfit":   {&dedup.Error{Kind: dedup.ErrOutcomeUnknown, Err: misfit}, door.OutcomeUnknown},
+		"BrokenOfMisfit":    {&dedup.Error{Kind: dedup.ErrBroken, Err: misfit}, door.Blocked},
+		"ExhaustedOfMisfit": {&dedup.Error{Kind: dedup.ErrAttemptsExhausted, Err: misfit}, door.Unavailable},
+		"ControlOfMisfit":   {&dedup.InvalidError{What: "effect", Err: misfit}, door.Failed},
+		"Misfit":            {misfit, door.ArgumentsInvalid},
+		"InnerKey":          {ofEffect{call("Key", "is empty")}, door.Failed},
+		"InnerArguments":    {ofEffect{call("Args", "are not usable as JSON")}, door.Failed},
 		"EndedItself":       {&dedup.InvalidError{What: "effect", Reason: "ended its transaction", Err: context.Canceled}, door.Failed},
 		"Schema":            {&dedup.Error{Kind: dedup.ErrSchema}, door.Failed},
 		"TheToolsOwn":       {errors.New("no room"), door.Failed},
 		"OfTheDatabase":     {server, door.Failed},
 		"FinalWithoutCalls": {dedup.Final(errors.New("declined")), door.Failed},
+		"FinalTransient":    {dedup.Final(&pgconn.PgError{Code: "40001"}), door.Unavailable},
 	} {
 		f := door.FailureOf("pay", c.err)
 		require.Equal(t, c.code, f.Code, name)
@@ -67,6 +77,12 @@ func TestFailureOf(t *testing.T) {
 		require.Equal(t, want, f.State(), name)
 	}
 }
+
+// ofEffect is an effect's error, as package dedup marks it.
+type ofEffect struct{ error }
+
+func (e ofEffect) Unwrap() error  { return e.error }
+func (e ofEffect) OfEffect() bool { return true }
 
 func TestStateOf(t *testing.T) {
 	t.Parallel()
