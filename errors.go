@@ -46,7 +46,7 @@ var (
 
 	// ErrExpired: the call was answered, and its answer has expired or was never kept. It does not
 	// run again before Error.ForgetAt. If Error.Refused is true, nothing happened. [Error]
-	ErrExpired = errors.New("dedup: this call ran and its result is not kept")
+	ErrExpired = errors.New("dedup: this call was answered and its answer is not kept")
 
 	// ErrKeyReused: an earlier call used the identity with other arguments. The call was neither
 	// run nor replayed. [Error]
@@ -121,10 +121,14 @@ func (e *Error) text() string {
 	case ErrAttemptsExhausted:
 		return fmt.Sprintf("gave up after %d attempts, nothing was committed", e.Attempts)
 	case ErrExpired:
-		if e.ExpiredAt.IsZero() {
-			return fmt.Sprintf("the call ran at %s and its answer was not kept; it is not run again; look up its effect in the tool's own data", day(e.CreatedAt))
+		happened, kept, next := "ran", "was not kept", "; look up its effect in the tool's own data"
+		if e.Refused {
+			happened, next = "was refused", " and had no effect"
 		}
-		return fmt.Sprintf("the call ran at %s and its result expired at %s; it is not run again; look up its effect in the tool's own data", day(e.CreatedAt), day(e.ExpiredAt))
+		if !e.ExpiredAt.IsZero() {
+			kept = "expired at " + day(e.ExpiredAt)
+		}
+		return fmt.Sprintf("the call %s at %s and its answer %s; it is not run again%s", happened, day(e.CreatedAt), kept, next)
 	case ErrKeyReused:
 		what := "with other arguments"
 		if len(e.Changed) > 0 { // quoted: names come from the caller, and errors go to logs

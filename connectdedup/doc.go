@@ -54,7 +54,7 @@
 //	ARGUMENTS_INVALID  invalid_argument     the request has no JSON form, or the tool refuses it
 //	UNIDENTIFIED       unauthenticated      Options.Scope has an error that is no *connect.Error
 //	KEY_REUSED         failed_precondition  another request had the key; changed, complete, created_at
-//	EXPIRED            failed_precondition  the call ran, and its response is not kept; created_at
+//	EXPIRED            failed_precondition  it was answered, and the answer is not kept; created_at
 //	REFUSED            failed_precondition  a tool of the registry refused; code
 //	BLOCKED            failed_precondition  it may have taken effect: see dedup.ErrBroken
 //	PARKED             failed_precondition  it may have taken effect, and a person finds out; RetryInfo

@@ -53,7 +53,7 @@
 //	ARGUMENTS_INVALID  INVALID_ARGUMENT     the request has no JSON form, or the tool refuses it
 //	UNIDENTIFIED       UNAUTHENTICATED      Options.Scope has an error without a status
 //	KEY_REUSED         FAILED_PRECONDITION  another request had the key; changed, complete, created_at
-//	EXPIRED            FAILED_PRECONDITION  the call ran, and its response is not kept; created_at
+//	EXPIRED            FAILED_PRECONDITION  it was answered, and the answer is not kept; created_at
 //	REFUSED            FAILED_PRECONDITION  a tool of the registry refused; code
 //	BLOCKED            FAILED_PRECONDITION  it may have taken effect: see dedup.ErrBroken
 //	PARKED             FAILED_PRECONDITION  it may have taken effect, and a person finds out; RetryInfo

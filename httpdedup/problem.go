@@ -35,7 +35,7 @@ var (
 	kindNoScope          = kind("no-scope", http.StatusForbidden, "The caller is unknown, or may not do this")
 	kindInFlight         = kind("in-flight", http.StatusConflict, "A request with this Idempotency-Key is running")
 	kindKeyReused        = kind("key-reused", http.StatusUnprocessableEntity, "The Idempotency-Key was used for another request")
-	kindExpired          = kind("expired", http.StatusGone, "The request has run and its answer is gone")
+	kindExpired          = kind("expired", http.StatusGone, "The request was answered, and the answer is gone")
 	kindUnavailable      = kind("unavailable", http.StatusServiceUnavailable, "The request could not be run now")
 	kindOutcomeUnknown   = kind("outcome-unknown", http.StatusServiceUnavailable, "The outcome is not known yet")
 	kindRefused          = kind("refused", http.StatusUnprocessableEntity, "The request was refused, and always will be")

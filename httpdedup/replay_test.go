@@ -72,10 +72,13 @@ func TestNotKept(t *testing.T) {
 	require.NoError(t, s.pool.QueryRow(t.Context(), `SELECT count(result) FROM tool_dedup`).Scan(&kept))
 	require.Zero(t, kept)
 
-	for _, again := range []reply{s.post(t, "k1", `{"item": "lamp"}`), s.do(t, http.MethodPost, "/declined", "k1", "")} {
+	for text, again := range map[string]reply{
+		"and its result was not kept. Nothing was done again.": s.post(t, "k1", `{"item": "lamp"}`),
+		"and the answer was not kept. Nothing was done.":       s.do(t, http.MethodPost, "/declined", "k1", ""),
+	} {
 		require.Equal(t, http.StatusGone, again.status)
 		require.Equal(t, "expired", again.problem(t).Type)
-		require.Contains(t, again.body, "its result was not kept")
+		require.Contains(t, again.body, text)
 	}
 	require.Equal(t, 1, s.count(t, "orders"))
 	asked := s.do(t, http.MethodGet, "/operations/create_order/k1", "", "")

@@ -83,7 +83,7 @@
 //	key_reused         has a key that was used with other arguments      with those, or a new key
 //	arguments_invalid  has arguments that do not fit                     with others
 //	in_flight          runs right now; _meta has the time to wait        same key
-//	expired            ran, and its result is no longer kept             no
+//	expired            was answered, and the answer is not kept          no
 //	refused            was refused by the tool, whose text this is       no
 //	outcome_unknown    may have been committed                           same key
 //	unavailable        met a busy or unreachable database                same key

@@ -47,6 +47,7 @@ func TestTexts(t *testing.T) {
 		{"in flight", dedup.ErrInFlight},
 		{"expired", &dedup.Error{Kind: dedup.ErrExpired, Tool: "pay", CreatedAt: at, ExpiredAt: at.Add(time.Hour)}},
 		{"not kept", &dedup.Error{Kind: dedup.ErrExpired, Tool: "pay", CreatedAt: at}},
+		{"refused, and not kept", &dedup.Error{Kind: dedup.ErrExpired, Tool: "pay", CreatedAt: at, Refused: true}},
 		{"refused", &dedup.RefusedError{Message: "card declined", CreatedAt: at}},
 		{"refused with details", &dedup.RefusedError{Message: "card declined", Code: "declined", Details: json.RawMessage(`{"limit":5}`), Replayed: true, CreatedAt: at}},
 		{"refused by the database", &dedup.RefusedError{Message: secret.Error(), Details: json.RawMessage(`"canary"`), OfDatabase: true, CreatedAt: at}},

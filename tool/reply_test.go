@@ -220,3 +220,23 @@ func TestReplyHidesInnerCalls(t *testing.T) {
 		}
 	}
 }
+
+// TestReplyToAnExpiredRefusal: a refusal had no effect, so no text says that it was carried out.
+func TestReplyToAnExpiredRefusal(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil, nil)
+	b.add(t, "pay", tool.Write, func(d *tool.Tool[ticketIn, ticket]) {
+		d.Retention = dedup.Retention{Result: -1}
+		d.Run = func(context.Context, pgx.Tx, ticketIn) (ticket, error) {
+			return ticket{}, dedup.Final(errors.New("card declined"))
+		}
+	})
+	require.ErrorIs(t, b.fails(t, call("pay", "k", `{"title":"a"}`)), dedup.ErrRefused)
+	err := b.fails(t, call("pay", "k", `{"title":"a"}`))
+	require.ErrorIs(t, err, dedup.ErrExpired)
+	require.ErrorContains(t, err, "was refused at")
+	require.ErrorContains(t, err, "had no effect")
+	text, _, rest := tool.Reply(tool.Answer{}, err)
+	require.NoError(t, rest)
+	require.Regexp(t, `^This call was refused at .*, and the answer was not kept. Nothing was done. If it is a new action, make a new call.$`, text)
+}

@@ -49,6 +49,9 @@ func (w Words) Text(f Failure) string {
 		if f.Record.ExpiredAt.IsZero() {
 			kept = "was not kept"
 		}
+		if f.Record.Refused {
+			return fmt.Sprintf("This call was refused at %s, and the answer %s. Nothing was done. If it is a new action, %s.", Second(f.Record.CreatedAt), kept, w.New)
+		}
 		return fmt.Sprintf("This call was carried out at %s, and its result %s. Nothing was done again. Look up what it did before doing anything else.", Second(f.Record.CreatedAt), kept)
 	case Blocked:
 		return "This call may have been carried out without a record of its result, and is blocked so that it is not repeated. Do not call again, with this key or another: somebody has to find out what it did."

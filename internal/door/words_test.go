@@ -27,6 +27,8 @@ func TestWords(t *testing.T) {
 	require.Contains(t, w.Text(expired), "carried out at 2026-01-02T03:04:05Z, and its result was not kept. Nothing was done again.")
 	expired.Record.ExpiredAt = expired.Record.CreatedAt.Add(time.Hour)
 	require.Contains(t, w.Text(expired), "and its result is no longer kept.")
+	expired.Record.Refused = true
+	require.Equal(t, "This call was refused at 2026-01-02T03:04:05Z, and the answer is no longer kept. Nothing was done. If it is a new action, make a new key.", w.Text(expired))
 	w.Keyless = true
 	require.Contains(t, w.Text(door.Failure{Code: door.Unavailable}), "Calling again does no harm.")
 }
