@@ -30,8 +30,14 @@ import (
 //
 // A result that is an error (isError), or that asks the client for more input, rolls back and is
 // not recorded. An error of the handler does too, unless [dedup.Final] wraps it: then it is
-// recorded and answered as a refusal. Input that a client adds is not compared: the first completed
-// result of a key answers all its calls.
+// recorded and answered as a refusal. A call of an Idempotent tool without a key has no record. It
+// runs once, and its answer is the handler's own.
+//
+// Input that a client adds is not compared: the first completed result of a key answers all its
+// calls. A handler that asks for input writes only once req.Params.InputResponses is set. If the
+// client's version of MCP is older than 2026-07-28, the SDK asks inside the call and then runs the
+// handler again in the same transaction. What both runs wrote is committed. The transaction is open
+// while a person answers, so Options.IdleTimeout of the Deduper may end it.
 //
 // The list of tools shows the argument for the key and the hints of the class. A tool cannot be
 // listed if it has an argument of that name. Nor can a tool whose schema refuses additional

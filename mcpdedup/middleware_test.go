@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -282,4 +283,35 @@ func TestMiddlewareKeepsTheVersion(t *testing.T) {
 		require.Equal(t, want, says("book", args{"guest": "Ada"}))
 		require.Equal(t, want, says("book", args{"guest": "Refused", mcpdedup.KeyArgument: "k2"}))
 	}
+}
+
+// TestMiddlewareRequestOfEachRun: a handler that runs again gets the request as it came, not as the
+// run that was rolled back left it.
+func TestMiddlewareRequestOfEachRun(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, nil)
+	server := newServer()
+	var seen []string
+	server.AddTool(&mcp.Tool{Name: "book", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			order := req.Params.Meta["order"].(map[string]any)
+			lines := order["lines"].([]any)
+			seen = append(seen, fmt.Sprint(order["id"], lines[0], string(req.Params.Arguments)))
+			delete(order, "id")
+			lines[0] = "changed"
+			copy(req.Params.Arguments, `{"guest":"Bob"}`)
+			if tx, _ := mcpdedup.Tx(ctx); len(seen) == 1 {
+				_, err := tx.Exec(ctx, `DO $$ BEGIN RAISE SQLSTATE '40001'; END $$`)
+				return nil, err
+			}
+			return &mcp.CallToolResult{}, nil
+		})
+	wrap(t, server, d.tools, oneUser(), map[string]mcpdedup.Policy{"book": {Class: tool.Write}})
+	res, err := connect(t, server).CallTool(t.Context(), &mcp.CallToolParams{
+		Meta: mcp.Meta{"order": args{"id": "o1", "lines": []any{"a"}}},
+		Name: "book", Arguments: args{"guest": "Ada", mcpdedup.KeyArgument: "k"},
+	})
+	require.NoError(t, err)
+	require.False(t, res.IsError)
+	require.Equal(t, []string{`o1a{"guest":"Ada"}`, `o1a{"guest":"Ada"}`}, seen)
 }

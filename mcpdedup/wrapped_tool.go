@@ -54,10 +54,7 @@ func (w *wrappedTool) call(ctx context.Context, req *mcp.CallToolRequest, next m
 	}
 	effect := func(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 		ctx = context.WithValue(ctx, door.InvocationKey{}, inv)
-		params := *req.Params
-		params.Arguments = taken.args
-		inner := &mcp.CallToolRequest{Session: req.Session, Params: &params, Extra: req.Extra}
-		return record(next(context.WithValue(ctx, txContext{}, tx), "tools/call", inner))
+		return record(next(context.WithValue(ctx, txContext{}, tx), "tools/call", requestOfRun(req, taken.args)))
 	}
 	res, err := w.run(ctx, from.Scope, taken.key, compared, effect)
 	if err == nil {
