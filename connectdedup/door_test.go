@@ -242,6 +242,35 @@ func TestHandlersHeaders(t *testing.T) {
 	}
 }
 
+// TestRequestHeaders: a handler that runs again gets the headers of the request as they came, not as
+// the run that was rolled back left them.
+func TestRequestHeaders(t *testing.T) {
+	t.Parallel()
+	d, err := dedup.New(pgtest.New(t).Pool(t), nil)
+	require.NoError(t, err)
+	interceptor, err := connectdedup.New(d, connectdedup.Options{
+		Methods: []string{rpctest.Create},
+		Scope:   func(context.Context) (string, error) { return "acme", nil },
+	})
+	require.NoError(t, err)
+	var seen []string
+	server := httptest.NewServer(connect.NewUnaryHandler(rpctest.Create, func(ctx context.Context, in *connect.Request[shop.CreateRequest]) (*connect.Response[shop.Order], error) {
+		seen = append(seen, in.Header().Get("X-Order"))
+		in.Header().Del("X-Order")
+		if tx, _ := connectdedup.Tx(ctx); len(seen) == 1 {
+			_, err := tx.Exec(ctx, `DO $$ BEGIN RAISE SQLSTATE '40001'; END $$`)
+			return nil, err
+		}
+		return connect.NewResponse(&shop.Order{}), nil
+	}, connect.WithInterceptors(interceptor)))
+	t.Cleanup(server.Close)
+	request := connect.NewRequest(&shop.CreateRequest{RequestId: "k"})
+	request.Header().Set("X-Order", "o1")
+	_, err = connect.NewClient[shop.CreateRequest, shop.Order](server.Client(), server.URL).CallUnary(t.Context(), request)
+	require.NoError(t, err)
+	require.Equal(t, []string{"o1", "o1"}, seen)
+}
+
 // TestCurl sends what a browser or curl sends: JSON by POST over HTTP/1.1.
 func TestCurl(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -90,14 +91,14 @@ func New(d *dedup.Deduper, opts Options) (*Interceptor, error) {
 // WrapUnary implements [connect.Interceptor].
 func (i *Interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
-		message, ok := request.Any().(proto.Message)
-		if !ok || request.Spec().IsClient || !i.door.Intercepts(request.Spec().Procedure) {
+		if request.Spec().IsClient || !i.door.Intercepts(request.Spec().Procedure) {
 			return next(ctx, request)
 		}
+		message, _ := request.Any().(proto.Message)
 		var first connect.AnyResponse // of the last run
 		var failed error
 		var reply rpc.Reply
-		undo := headers(ctx)
+		undo := headers(ctx, request)
 		defer func() {
 			if !reply.Own { // after a panic too
 				undo()
@@ -140,19 +141,23 @@ func (i *Interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// headers returns a function that removes what runs of a handler have set through
-// [connect.CallInfoForHandlerContext]. A run that is rolled back may not leave its own behind.
-func headers(ctx context.Context) (undo func()) {
-	info, ok := connect.CallInfoForHandlerContext(ctx)
-	if !ok {
-		return func() {}
+// headers returns a function that gives a request its headers as they came, and removes what runs
+// of a handler have set through [connect.CallInfoForHandlerContext]. A run that is rolled back may
+// not leave its own behind.
+func headers(ctx context.Context, request connect.AnyRequest) (undo func()) {
+	kept := []http.Header{request.Header()}
+	if info, ok := connect.CallInfoForHandlerContext(ctx); ok {
+		kept = append(kept, info.ResponseHeader(), info.ResponseTrailer())
 	}
-	header, trailer := info.ResponseHeader().Clone(), info.ResponseTrailer().Clone()
+	var copies []http.Header
+	for _, header := range kept {
+		copies = append(copies, header.Clone())
+	}
 	return func() {
-		clear(info.ResponseHeader())
-		maps.Copy(info.ResponseHeader(), header.Clone())
-		clear(info.ResponseTrailer())
-		maps.Copy(info.ResponseTrailer(), trailer.Clone())
+		for i, header := range kept {
+			clear(header)
+			maps.Copy(header, copies[i].Clone())
+		}
 	}
 }
 

@@ -86,10 +86,10 @@ func New(d *dedup.Deduper, opts Options) (*Interceptor, error) {
 // and recover from panics, because a handler may run more than once for one request, with all runs
 // but one rolled back. A panic of a handler is raised again after the rollback.
 func (i *Interceptor) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	message, ok := request.(proto.Message)
-	if !ok || !i.door.Intercepts(info.FullMethod) {
+	if !i.door.Intercepts(info.FullMethod) {
 		return handler(ctx, request)
 	}
+	message, _ := request.(proto.Message)
 	var run *stream
 	reply := i.door.Serve(ctx, rpc.Request{
 		Method: info.FullMethod, Message: message, Keys: metadata.ValueFromIncomingContext(ctx, rpc.KeyName),

@@ -18,7 +18,9 @@ import (
 // Request is a request of a unary method, as a door has received it.
 type Request struct {
 	// Method is the path, such as "/shop.v1.Orders/Create".
-	Method  string
+	Method string
+	// Message is nil if the request is no protobuf message. It is not served then, because nothing
+	// could compare it.
 	Message proto.Message
 	// Keys are the values of the metadata KeyName.
 	Keys []string
@@ -62,6 +64,9 @@ func (d *Door) Serve(ctx context.Context, r Request) Reply {
 	if inv.Scope, err = door.Scope(d.opts.Scope(ctx)); err != nil {
 		return Reply{Status: d.noScope(ctx, m, r, err)}
 	}
+	if r.Message == nil {
+		return Reply{Status: d.status(ctx, m, inv, errNoMessage)}
+	}
 	if m.tool != nil {
 		return d.serveTool(ctx, m, r, inv)
 	}
@@ -95,6 +100,9 @@ func (d *Door) Serve(ctx context.Context, r Request) Reply {
 	return Reply{Status: d.status(ctx, m, inv, err)}
 }
 
+// errNoMessage is for Options.OnError. A server with another codec than protobuf's may have it.
+var errNoMessage = &dedup.InvalidError{What: "call", Field: "Message", Reason: "is no protobuf message, and cannot be compared with those of other requests; leave the method out, or use generated types"}
+
 // job runs the handler of a request, once or again.
 type job struct {
 	door *Door
@@ -121,9 +129,10 @@ func (e *failure) Unwrap() error { return e.err }
 // effect runs the handler in the call's transaction and returns the text to record. dedup may run
 // it again after a fault; the earlier run is rolled back.
 func (j *job) effect(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
-	j.runs++
-	proto.Reset(j.r.Message)
-	proto.Merge(j.r.Message, j.original)
+	if j.runs++; j.runs > 1 { // not before: other layers hold parts of the message
+		proto.Reset(j.r.Message)
+		proto.Merge(j.r.Message, j.original)
+	}
 	ctx = context.WithValue(context.WithValue(ctx, door.InvocationKey{}, j.inv), txKey{}, tx)
 	response, err := j.r.Handle(ctx)
 	if err == nil {
