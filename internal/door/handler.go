@@ -20,7 +20,7 @@ func DoHandler(ctx context.Context, d *dedup.Deduper, call dedup.Call, handler d
 	result, err := dedup.Do(ctx, d, call, func(ctx context.Context, tx pgx.Tx) (json.RawMessage, error) {
 		hidden = nil
 		text, err := handler(ctx, tx)
-		if pg := tx.Conn().PgConn(); err != nil && (pg.IsClosed() || pg.TxStatus() == 'E') {
+		if pg := guard.ConnOf(tx).PgConn(); err != nil && (pg.IsClosed() || pg.TxStatus() == 'E') {
 			// The null is not recorded: an aborted transaction cannot commit.
 			hidden, text, err = err, json.RawMessage("null"), nil
 		}
