@@ -74,10 +74,12 @@ func isWellKnown(d protoreflect.MessageDescriptor) bool {
 // argsInvalid is the error of a request without a JSON form. The cause names no values, but quotes
 // type URLs, so that InvalidError does not print it.
 func argsInvalid(err error) error {
-	return &dedup.InvalidError{What: "call", Field: "Args", Reason: "have no JSON form: a string is not valid UTF-8, a well-known type is out of its range, or an Any has a type that the server does not know", Err: err}
+	return &dedup.InvalidError{What: "call", Field: "Args", Reason: "have no JSON form: a string is not valid UTF-8, a well-known type is out of its range, an Any has a type that the server does not know, or two fields have one JSON name", Err: err}
 }
 
-// collectUnknown adds the unknown fields of m and of every message in it, by their path.
+// collectUnknown adds the unknown fields of m and of every message in it, by their path. It refuses
+// a field whose JSON name is another field's too, as proto2 allows: the two would be compared as
+// one.
 func collectUnknown(to map[string][]byte, path string, m protoreflect.Message) (err error) {
 	if packed, ok := m.Interface().(*anypb.Any); ok && packed.GetTypeUrl() != "" {
 		inner, err := packed.UnmarshalNew()
@@ -91,6 +93,10 @@ func collectUnknown(to map[string][]byte, path string, m protoreflect.Message) (
 	}
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		at := path + "." + string(f.FullName())
+		if namesake := m.Descriptor().Fields().ByJSONName(f.JSONName()); namesake != nil && namesake.Number() != f.Number() {
+			err = fmt.Errorf("the fields %s and %s have one JSON name", f.FullName(), namesake.FullName())
+			return false
+		}
 		switch {
 		case f.IsMap():
 			if f.MapValue().Message() != nil {
@@ -143,6 +149,9 @@ func sortedFields(encoded []byte) []byte {
 func (m *method) toolArgs(request proto.Message) (json.RawMessage, error) {
 	request = m.withoutKey(request)
 	text, err := jsonOf(request)
+	if err == nil { // refuses a name that is there twice, of which the decoder would take the last
+		_, err = dedup.FingerprintOf(text)
+	}
 	if err != nil {
 		return nil, err
 	}
