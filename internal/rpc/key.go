@@ -3,6 +3,9 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -46,6 +49,12 @@ func (m *method) key(request protoreflect.Message, metadata []string, place stri
 	}
 	if len(field) > door.MaxKey {
 		return "", keyInvalid("is %d bytes long, and %d is the most", len(field), door.MaxKey)
+	}
+	if i := strings.IndexFunc(field, unicode.IsControl); i >= 0 {
+		return "", keyInvalid("has a control character at byte %d", i)
+	}
+	if !utf8.ValidString(field) {
+		return "", keyInvalid("is not valid UTF-8")
 	}
 	if !dedup.UsableToolCallID(field, m.name) {
 		return "", keyInvalid("is empty, null, None or the name of the method, and names no single call")

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -18,7 +19,8 @@ import (
 type method struct {
 	name string // such as "shop.v1.Orders/Create": the tool of its calls
 	out  protoreflect.MessageDescriptor
-	// requestID is the field request_id of AIP-155, nil if the request has none.
+	// requestID is the field request_id of AIP-155. It is nil if the request has none, or if the
+	// field is an argument of tool.
 	requestID protoreflect.FieldDescriptor
 	retention dedup.Retention
 	// tool answers instead of the handler. It is nil if the handler answers.
@@ -78,6 +80,9 @@ func findAll(d *dedup.Deduper, opts Options) (map[string]*method, error) {
 			return nil, invalid("ToolOf", "has %q for %q, and Tools has no such tool", name, path)
 		}
 		m.tool = &info
+		if m.requestID != nil && slices.Contains(info.Key, m.requestID.JSONName()) {
+			m.requestID = nil // it is the tool's own key
+		}
 	}
 	if len(methods) == 0 {
 		return nil, invalid("Methods", "names no method with side effects")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,6 +101,12 @@ func (door Door) keys(t *testing.T) {
 		require.True(t, answer.Replayed, name)
 	}
 	require.Equal(t, 1, s.rows(t))
+	for _, bad := range []string{"a\x01", strings.Repeat("k", 256), "null"} {
+		_, answer = s.order(t, &shop.CreateRequest{RequestId: bad, Item: "lamp"})
+		info, _ := details(t, answer.Status)
+		require.Equal(t, "KEY_INVALID", info.GetReason())
+		require.Contains(t, answer.Status.GetMessage(), "The key ", "%q", bad)
+	}
 	_, answer = s.order(t, lamp())
 	require.Contains(t, answer.Status.GetMessage(), "in the field request_id or in the "+door.KeyPlace+" idempotency-key")
 }

@@ -24,6 +24,12 @@ type createIn struct {
 	Amount int64  `json:"amount"`
 }
 
+// ownKeyIn has the field request_id as the key of its own.
+type ownKeyIn struct {
+	RequestID string `json:"requestId" dedup:"key"`
+	Item      string `json:"item,omitempty"`
+}
+
 type payIn struct {
 	Amount int64 `json:"amount"`
 }
@@ -47,6 +53,11 @@ func (door Door) tool(t *testing.T) {
 			}
 			_, err := tx.Exec(ctx, `INSERT INTO orders (item) VALUES ($1)`, in.Item)
 			return createOut{"o1", in.Amount}, err
+		},
+	}, tool.Tool[ownKeyIn, createOut]{
+		Name: "own_key", Class: tool.Write,
+		Run: func(_ context.Context, _ pgx.Tx, in ownKeyIn) (createOut, error) {
+			return createOut{in.RequestID + " " + in.Item, 0}, nil
 		},
 	}, tool.Tool[payIn, map[string]int]{
 		Name: "pay", Class: tool.Write,
@@ -90,4 +101,13 @@ func (door Door) tool(t *testing.T) {
 	answer = send(t.Context(), Pay, &shop.PayRequest{Amount: 1}, new(shop.Receipt), "k4")
 	info, _ = details(t, answer.Status)
 	require.Equal(t, "FAILED", info.GetReason(), "a result of which nothing fits the response")
+
+	send = door.serve(t, s.d, rpc.Options{Scope: scope, Tools: tools, ToolOf: map[string]string{Create: "own_key"}, OnError: func(context.Context, string, error) {}}, Service{})
+	for i := range 2 {
+		order = new(shop.Order)
+		answer = send(t.Context(), Create, &shop.CreateRequest{RequestId: "r1", Item: "lamp"}, order)
+		require.Nil(t, answer.Status, "%v", answer.Status)
+		require.Equal(t, "r1 lamp", order.GetId(), "the tool's own key reaches it")
+		require.Equal(t, i == 1, answer.Replayed)
+	}
 }
