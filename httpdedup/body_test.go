@@ -92,6 +92,10 @@ func TestBodyIsKeptFromOptions(t *testing.T) {
 	require.Equal(t, "lamp", post("item=lamp", 9).body)
 	require.True(t, post("item=lamp", -1).replayed())
 	require.Equal(t, http.StatusUnprocessableEntity, post("item=bowl", -1).status)
+
+	s.mux.Handle("/operations/", s.m.Operations())
+	asked := s.do(t, http.MethodGet, "/operations/create_order/k1", "", "item=lamp")
+	require.Equal(t, http.StatusOK, asked.status)
 	require.Empty(t, s.told())
 }
 

@@ -54,8 +54,9 @@
 //
 // The middleware's own answers are problem JSON (RFC 9457). The type is the address of a heading in
 // the file problems.md, such as in-flight. The file lists when each comes, with which status, and
-// whether to send the request again. After 400, 403 and 413 nothing ran and nothing is stored. No
-// problem repeats a key or a value of the request.
+// whether to send the request again. After 400, 403 and 413 nothing was done and nothing is stored,
+// unless Options.ReusedStatus is 400: then the key's first request ran. No problem repeats a key or
+// a value of the request.
 //
 // # Effects outside the database
 //

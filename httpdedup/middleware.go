@@ -107,7 +107,7 @@ func (m *Middleware) echo(w http.ResponseWriter, r *http.Request) {
 func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) (call dedup.Call, turn door.Turn, body []byte, err error) {
 	m.echo(w, r)
 	call = dedup.Call{Tool: tool, Retention: m.opts.Retention, MaxWait: m.opts.MaxWait}
-	if call.Scope, err = m.scope(bodiless(r)); err != nil {
+	if call.Scope, err = m.scope(r); err != nil {
 		return call, turn, nil, err
 	}
 	if tool == "" {
@@ -136,7 +136,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, tool string) 
 
 // scope returns the scope of a request.
 func (m *Middleware) scope(r *http.Request) (string, error) {
-	scope, err := door.Scope(m.opts.Scope(r))
+	scope, err := door.Scope(m.opts.Scope(bodiless(r)))
 	var typed *ScopeError
 	if err != nil && !errors.As(err, &typed) {
 		err = &ScopeError{Err: err}

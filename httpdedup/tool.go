@@ -90,7 +90,7 @@ func (m *Middleware) invocation(w http.ResponseWriter, r *http.Request, info too
 	if info.External {
 		inv.MaxWait = max(inv.MaxWait, 1) // at least 1 ns: with a negative MaxWait an external tool waits for one attempt
 	}
-	if inv.Scope, err = m.scope(bodiless(r)); err != nil {
+	if inv.Scope, err = m.scope(r); err != nil {
 		return inv, err
 	}
 	if info.Class != tool.ReadOnly {
