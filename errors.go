@@ -74,7 +74,7 @@ var (
 // Error describes a call that ended without a result. Which fields are set depends on Kind.
 type Error struct {
 	// Kind is one of ErrOutcomeUnknown, ErrAttemptsExhausted, ErrRestartTx, ErrExpired,
-	// ErrKeyReused, ErrBroken and ErrSchema, and in package external ErrInFlight.
+	// ErrKeyReused, ErrBroken and ErrSchema. In other packages it may also be ErrInFlight.
 	Kind error
 	// Scope, Tool and KeyHash name the call, if the error belongs to one. KeyHash is [KeyHash] of
 	// its key, because errors end up in logs.
