@@ -90,6 +90,22 @@ func TestTableRefuses(t *testing.T) {
 			f.exec(`DELETE FROM tool_dedup; UPDATE tool_effect SET forget_at = now()`)
 			on(f, "DELETE", "", "42501")
 		}, nil, "a fault", 1},
+		// The call pauses between tries if an accepted operation, or one that is due for a recheck,
+		// cannot be changed.
+		"Taking": {[]answer{is("ch_1")}, func(f *fixture, h *external.Handle[in, out]) {
+			accept(f, h, "k", 1)
+			on(f, "UPDATE", "", "53100")
+		}, dedup.ErrInFlight, "an act failed: dedup: taking an operation: ERROR: a fault", 0},
+		"TakingSilently": {[]answer{is("ch_1")}, func(f *fixture, h *external.Handle[in, out]) {
+			accept(f, h, "k", 1)
+			on(f, "UPDATE", "", "")
+		}, dedup.ErrInFlight, "", 0},
+		"Rechecking": {[]answer{is("ch_1")}, func(f *fixture, h *external.Handle[in, out]) {
+			_, err := h.Do(f.ctx, call("k"), in{1})
+			require.NoError(t, err)
+			f.exec(`DELETE FROM tool_dedup; UPDATE tool_effect SET due_at = now(), forget_at = now()`)
+			on(f, "UPDATE", "", "42501")
+		}, dedup.ErrInFlight, "an act failed: dedup: changing an operation: ERROR: a fault", 1},
 		// The database fails once after an attempt without an effect; the next attempt follows.
 		"ReleaseOnce": {[]answer{fails(errBusy), is("ch_1")}, func(f *fixture, _ *external.Handle[in, out]) { failOnce(f, "NEW.state = 'pending'") }, nil, "", 2},
 	} {
@@ -106,14 +122,15 @@ func TestTableRefuses(t *testing.T) {
 			defer cancel()
 			_, err := h.Do(ctx, limited, in{1})
 			require.NoError(t, ctx.Err())
-			if c.says == "" {
-				require.ErrorIs(t, err, c.is)
-			} else {
+			if c.says != "" {
 				require.ErrorContains(t, err, c.says)
+			}
+			if c.is != nil || c.says == "" {
+				require.ErrorIs(t, err, c.is)
 			}
 			sent, _ := s.count()
 			require.Equal(t, c.sent, sent)
-			if name == "ClaimSilently" {
+			if c.is != nil {
 				var asked int
 				require.NoError(t, f.pool.QueryRow(f.ctx, `SELECT last_value FROM faults`).Scan(&asked))
 				require.Less(t, asked, 50)

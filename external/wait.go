@@ -16,6 +16,9 @@ type waiting struct {
 	over  context.Context //nolint:containedctx // lives as long as one call
 	stop  context.CancelFunc
 	pause time.Duration
+	// failed is the error of the last act that ended while the call waited for it, nil if it had
+	// none.
+	failed error
 }
 
 const (
@@ -34,28 +37,46 @@ func newWaiting(ctx context.Context, most time.Duration) *waiting {
 }
 
 // wait returns nil when the caller should read the operation again, or the reason to stop waiting.
+// After an act that failed it pauses.
 // a is the operation's act in this process, nil if there is none. own is true if this call started
 // it. r is the row as it was read, nil if there was none.
 func (w *waiting) wait(a *act, own bool, r *row) (err error) {
 	switch {
 	case w.impatient && !own:
-		return errWaited
+		err = errWaited
 	case a != nil:
 		select {
 		case <-a.over:
 		case <-w.over.Done():
 			err = context.Cause(w.over)
 		}
+		if a.isDone() {
+			w.failed = a.err
+			if err == nil && !a.answered && a.err != nil { // the next act may fail at once too
+				err = w.rest(w.pause)
+			}
+		}
 	default:
 		next := w.pause
 		if r != nil && r.dueAt != nil {
 			next = min(next, max(r.dueAt.Sub(r.now), firstPause))
 		}
-		w.pause = min(w.pause*5/4, lastPause)
-		err = pause(w.over, next)
+		err = w.rest(next)
 	}
-	if err == nil || errors.Is(err, errWaited) {
-		return err
+	if err == nil {
+		return nil
 	}
-	return fmt.Errorf("dedup: while waiting for the effect: %w", err)
+	if !errors.Is(err, errWaited) {
+		err = fmt.Errorf("dedup: while waiting for the effect: %w", err)
+	}
+	if w.failed != nil { // as text, because a refusal in it is not the call's answer
+		err = fmt.Errorf("%w; an act failed: %s", err, w.failed.Error())
+	}
+	return err
+}
+
+// rest pauses for next. The next rest may be longer.
+func (w *waiting) rest(next time.Duration) error {
+	w.pause = min(w.pause*5/4, lastPause)
+	return pause(w.over, next)
 }
