@@ -55,6 +55,9 @@ func (h *Handle[In, Out]) Accept(ctx context.Context, tx pgx.Tx, call dedup.Call
 			seen, err = h.x.accept(ctx, conn, c)
 		}
 	}
+	if err == nil {
+		err = seen.unread
+	}
 	if err != nil {
 		return Operation{}, h.x.acceptError(c, err)
 	}

@@ -80,7 +80,7 @@ func (x *Tools) advance(ctx context.Context, a *act, t *definition, r *row, bega
 	switch {
 	case r.verdict != nil && *r.verdict != verdictNever:
 		then = func() { x.carryOut(ctx, a, h) }
-	case t.checkInput(r.in()) != nil:
+	case h.unread() != nil:
 		then = func() { a.err = x.unreadable(ctx, h) }
 	case r.state == StatePending:
 		p, then = purpose{sends: true}, func() { x.perform(ctx, a, h) }
@@ -176,11 +176,18 @@ func (x *Tools) giveUp(ctx context.Context, h *held, why string) error {
 	return x.park(ctx, h, why)
 }
 
-// unreadable postpones an operation whose stored input this release cannot read, and parks it in
-// the end.
+// unread returns an error if this release cannot read the operation's fingerprint or input.
+func (h *held) unread() error {
+	if _, err := digest(h.row.fingerprint); err != nil {
+		return err
+	}
+	return h.t.checkInput(h.row.in())
+}
+
+// unreadable postpones an operation for which unread returns an error, and parks it in the end.
 func (x *Tools) unreadable(ctx context.Context, h *held) error {
-	why := "its input cannot be read"
-	if unread, ok := errors.AsType[*dedup.InvalidError](h.t.checkInput(h.row.in())); ok { // its full text may quote values of the input
+	why := "its fingerprint or input cannot be read"
+	if unread, ok := errors.AsType[*dedup.InvalidError](h.unread()); ok { // its full text may quote values of the input
 		why = "its input " + unread.Reason
 	}
 	switch {

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -22,6 +23,8 @@ type claimResult struct {
 	rec      *table.Record // nil if there is none
 	row      *row          // nil if a twin inserted it after the statement's snapshot
 	inserted bool          // this claim inserted the row
+	// unread is why the record or the row cannot be read, nil if both can.
+	unread error
 	// unsure is true if the claim's COMMIT failed and may be committed.
 	unsure bool
 	// cancelled is true if the claim failed as [table.CancelledAtLimit] describes.
@@ -55,6 +58,9 @@ func (x *Tools) claim(ctx context.Context, c *checkedCall) (claimResult, error) 
 	for n := 1; ; n, limit = n+1, min(2*limit, longestClaim) {
 		tried := x.now()
 		seen, err := x.tryClaim(ctx, c, limit)
+		if err == nil && seen.unread != nil {
+			return claimResult{}, c.claimError(nil, n, seen.unread)
+		}
 		if err == nil {
 			seen.began = tried
 			if r := seen.row; !c.lostSince.IsZero() && r != nil && r.state == StateRunning && r.tries == 1 && value(r.note) == c.nonce {
@@ -227,13 +233,18 @@ func (s *claimResult) read(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, be
 		return answered, err
 	}
 	if outcome != nil {
-		rec.Fingerprint, rec.Outcome, rec.Result, rec.Tombstone = [32]byte(fingerprint), table.Outcome(*outcome), value(result), result == nil
+		rec.Outcome, rec.Result, rec.Tombstone = table.Outcome(*outcome), value(result), result == nil
 		rec.CreatedAt, rec.ExpiresAt, rec.ForgetAt = *createdAt, *expiresAt, *forgetAt
 		rec.SeenAt = r.now
+		if rec.Fingerprint, err = digest(fingerprint); !rec.Forgotten() {
+			s.unread = err
+		}
 		s.rec = &rec
 	}
 	if r.state != StateNone {
 		s.row = r
+		_, err = digest(r.fingerprint)
+		s.unread = cmp.Or(s.unread, err)
 	}
 	return answered, nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -137,4 +138,37 @@ func TestTableRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOtherFingerprints has a record and an operation whose fingerprints have another length, as of
+// another version. Calls get an error, and nothing is sent. The operation is parked in the end, and
+// keeps an operator's verdict.
+func TestOtherFingerprints(t *testing.T) {
+	t.Parallel()
+	f, s := newFixture(t), &script{attempts: []answer{is("ch_1")}}
+	h := add(f, s.tool(external.Tool[in, out]{}))
+	const says = "a fingerprint has 1 bytes; another version of the library wrote it"
+	f.exec(`INSERT INTO tool_dedup (scope, tool, key, fingerprint, outcome, result, created_at, expires_at, forget_at)
+		VALUES ('acme', 'charge', 'record', '\x01', 'done', '1', now(), now() + interval '1 day', now() + interval '2 days')`)
+	accept(f, h, "row", 1)
+	f.exec(`UPDATE tool_effect SET fingerprint = '\x01'`)
+	for _, key := range []string{"record", "row"} {
+		_, err := h.Do(f.ctx, call(key), in{1})
+		require.ErrorContains(t, err, says, key)
+		require.False(t, dedup.IsRetryable(err), key)
+		require.ErrorContains(t, pgx.BeginFunc(f.ctx, f.pool, func(tx pgx.Tx) error {
+			_, err := h.Accept(f.ctx, tx, call(key), in{1})
+			return err
+		}), says, key)
+	}
+	parked := f.until("row", external.StateParked)
+	require.Contains(t, parked.Note, "its fingerprint or input cannot be read")
+	require.ErrorContains(t, f.tools.Resolve(f.ctx, parked, external.Happened(out{"ch_1"}, "in the books")), says)
+	require.Equal(t, "happened", f.lookup("row").Verdict)
+	f.exec(`UPDATE tool_effect SET verdict = 'refuse', verdict_value = 'ada', due_at = now()`)
+	_, err := f.tools.Advance(f.ctx, "acme", "charge", "row")
+	require.ErrorContains(t, err, says)
+	require.Equal(t, "refuse", f.lookup("row").Verdict)
+	sent, _ := s.count()
+	require.Zero(t, sent)
 }

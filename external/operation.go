@@ -105,8 +105,17 @@ func (r *row) due() bool { return r.dueAt != nil && !r.now.Before(*r.dueAt) }
 
 // accepts is [table.Record.Accepts] for the row.
 func (r *row) accepts(fingerprint [32]byte) bool {
-	rec := table.Record{Fingerprint: [32]byte(r.fingerprint)}
-	return rec.Accepts(fingerprint)
+	stored, err := digest(r.fingerprint)
+	rec := table.Record{Fingerprint: stored}
+	return err == nil && rec.Accepts(fingerprint)
+}
+
+// digest returns a stored fingerprint.
+func digest(stored []byte) (d [32]byte, err error) {
+	if len(stored) != len(d) {
+		return d, fmt.Errorf("dedup: a fingerprint has %d bytes; another version of the library wrote it", len(stored))
+	}
+	return [32]byte(stored), nil
 }
 
 func (r *row) in() json.RawMessage {
@@ -126,8 +135,9 @@ func (r *row) call(t *definition) dedup.Call {
 }
 
 // known returns a context that gives that call the digests of the stored input.
-func (r *row) known(ctx context.Context) context.Context {
-	return table.WithKnown(ctx, table.Known{Identity: r.Identity, Fingerprint: [32]byte(r.fingerprint), ArgDigests: r.argDigests})
+func (r *row) known(ctx context.Context) (context.Context, error) {
+	fingerprint, err := digest(r.fingerprint)
+	return table.WithKnown(ctx, table.Known{Identity: r.Identity, Fingerprint: fingerprint, ArgDigests: r.argDigests}), err
 }
 
 // forever is longer than any wait.

@@ -69,7 +69,11 @@ func (x *Tools) tryRecord(ctx context.Context, a *act, h *held, ref string, outs
 		x.event(ctx, EventRecording, r, ref, "")
 		ctx, cancel := x.recordingTime(ctx)
 		defer cancel()
-		result, err := dedup.Do(r.known(ctx), x.d, r.call(h.t), func(ctx context.Context, tx pgx.Tx) (_ json.RawMessage, err error) {
+		known, err := r.known(ctx)
+		if err != nil {
+			return err
+		}
+		result, err := dedup.Do(known, x.d, r.call(h.t), func(ctx context.Context, tx pgx.Tx) (_ json.RawMessage, err error) {
 			done, err = one(collect(tx.Query(ctx, x.sql.done, append(byCreation(r), ref, x.untilRecheck(h.t), x.remembered(h.t.Retention), h.verdictFence)...)))
 			if err != nil {
 				return nil, err

@@ -107,7 +107,11 @@ func (x *Tools) tryRefusal(ctx context.Context, a *act, h *held, why error, look
 func (x *Tools) refuseIn(ctx context.Context, tx pgx.Tx, h *held, why error) (refused, before *dedup.RefusedError, err error) {
 	call := h.row.call(h.t)
 	call.MaxWait = x.opts.Lease
-	_, err = dedup.DoTx(h.row.known(ctx), x.d, tx, call, func(context.Context, pgx.Tx) (json.RawMessage, error) { return nil, why })
+	known, err := h.row.known(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, err = dedup.DoTx(known, x.d, tx, call, func(context.Context, pgx.Tx) (json.RawMessage, error) { return nil, why })
 	refused, ok := errors.AsType[*dedup.RefusedError](err)
 	switch {
 	case err == nil: // an earlier attempt's success is recorded
