@@ -159,10 +159,10 @@ func (b *parts) attemptOn(on *wire.Conn, part []*call) (end ending, culprit int)
 		c.seen = table.Seen{}
 		entries[i], riders[i], queries[i] = &c.Entry, &c.stmt.Rider, c.stmt.Query
 	}
-	if err := t.PrepareRiders(b.ctx, on, queries...); err != nil {
+	if err := t.PrepareRiders(b.ctx, on, limitOf(part), queries...); err != nil {
 		culprit = -1
 		if wire.IsRaised(err) {
-			culprit = slices.IndexFunc(queries, on.NeedsPrepare)
+			culprit = slices.IndexFunc(queries, func(q wire.Query) bool { return on.NeedsPrepare(q) })
 		}
 		wire.DropUnusable(b.ctx, conn, err)
 		return fail(err), culprit
@@ -192,18 +192,25 @@ func (b *parts) attemptOn(on *wire.Conn, part []*call) (end ending, culprit int)
 	return b.commit(on, t, part, entries, started), -1
 }
 
-// commit sends the records of a part and COMMIT.
-func (b *parts) commit(on *wire.Conn, t *table.Table, part []*call, entries []*table.Entry, started time.Time) ending {
-	records, limit := make([]*table.Record, len(part)), time.Duration(0)
-	for i, c := range part {
-		c.written = table.NewRecord(&c.Entry, table.Done, c.stmt.row)
-		records[i] = &c.written
+// limitOf returns the shortest recordLimit of a part's calls, 0 if none has one.
+func limitOf(part []*call) (limit time.Duration) {
+	for _, c := range part {
 		if l := c.recordLimit(); l > 0 && (limit == 0 || l < limit) {
 			limit = l
 		}
 	}
+	return limit
+}
+
+// commit sends the records of a part and COMMIT.
+func (b *parts) commit(on *wire.Conn, t *table.Table, part []*call, entries []*table.Entry, started time.Time) ending {
+	records := make([]*table.Record, len(part))
+	for i, c := range part {
+		c.written = table.NewRecord(&c.Entry, table.Done, c.stmt.row)
+		records[i] = &c.written
+	}
 	p := on.Pipeline()
-	t.QueueRecords(p, entries, records, &started, limit)
+	t.QueueRecords(p, entries, records, &started, limitOf(part))
 	p.Queue(t.Commit)
 	outcome, err := b.d.sendCommit(b.ctx, on.Conn(), p, func() { table.ReadRecords(p, entries, records) })
 	switch outcome {

@@ -26,6 +26,10 @@ type Options struct {
 
 	// MaxWait bounds the total time that a call waits for twins. Zero, the default, waits until the
 	// call's context ends. Negative means 5 ms.
+	//
+	// It also bounds each wait for a lock on the table, such as that of CREATE INDEX, when a call
+	// writes its record and when a connection first prepares the statement for it. If the pool's
+	// connections have a tracer of pgx, pgx prepares, and that wait has no such bound.
 	MaxWait time.Duration
 
 	// Retry bounds the attempts of Do, DoStatement, DoBatch, BeginFunc and Erase after transient

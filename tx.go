@@ -24,7 +24,7 @@ func (own *ownTx) runOn(ctx context.Context, on *wire.Conn) ending {
 
 func (own *ownTx) open(ctx context.Context) error {
 	own.rider = own.ride(ctx)
-	if err := own.table.Open(ctx, own.on, &own.c.Entry, &own.c.seen, own.rider); err != nil {
+	if err := own.table.Open(ctx, own.on, &own.c.Entry, own.limit, &own.c.seen, own.rider); err != nil {
 		return err
 	}
 	own.c.preparedMissing = 0
@@ -41,7 +41,7 @@ func (own *ownTx) ride(ctx context.Context) *table.Rider {
 		return nil
 	}
 	own.failure.described = own.on.Described(r.Query)
-	if own.table.PrepareRiders(ctx, own.on, r.Query) != nil {
+	if own.table.PrepareRiders(ctx, own.on, own.limit, r.Query) != nil {
 		c.separateTrip = true // where the error is reported
 		return nil
 	}

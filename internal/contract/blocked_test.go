@@ -146,3 +146,52 @@ func caseTwinPastTheLock(t *testing.T, p profile) {
 		require.Zero(t, f.effects(t, c.Key))
 	}
 }
+
+// TestPreparingMeetsALock has calls prepare their statements while the table is locked: the
+// connection is new. MaxWait bounds that wait too. The session's own limit is
+// restored. A look that finds the record prepares nothing that the lock excludes.
+func TestPreparingMeetsALock(t *testing.T) {
+	t.Parallel()
+
+	bothOrders(t, func(t *testing.T, p profile) {
+		ctx, f := p.setup(t, nil)
+		_, err := byDo(ctx, f.d, call("recorded"))
+		require.NoError(t, err)
+		beside := f.beside(t)
+		_, err = beside.Exec(ctx, lockTable)
+		require.NoError(t, err)
+		d := newDeduper(t, f.db.Pool(t, append(f.conf, poolOfOne)...), &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 2, BaseDelay: time.Millisecond}})
+		pool := f.db.Pool(t, append(f.conf, poolOfOne)...)
+		inCallers := func(ctx context.Context, d *dedup.Deduper, c dedup.Call) (result dedup.Result[ticket], err error) {
+			err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+				result, err = dedup.DoTx(ctx, d, tx, c, effect(c.Key))
+				return err
+			})
+			return result, err
+		}
+		replayed, err := byDo(ctx, d, lookFirst("recorded"))
+		require.NoError(t, err)
+		require.True(t, replayed.Replayed)
+		for name, do := range map[string]way{"Do": byDo, "DoStatement": byStatement, "DoBatch": byBatchOfTwo, "BeginFunc": byTx, "DoTx": inCallers} {
+			c := call(name)
+			c.MaxWait = -1
+			_, err = do(ctx, d, c)
+			require.True(t, dedup.IsRetryable(err), "%s: %v", name, err)
+			require.NotErrorIs(t, err, dedup.ErrInFlight, name)
+			requireState(t, err, "55P03")
+		}
+		require.NoError(t, beside.Rollback(ctx))
+		var own string
+		require.NoError(t, pool.QueryRow(ctx, `SHOW lock_timeout`).Scan(&own))
+		require.Equal(t, "0", own)
+		require.NoError(t, pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			c := call("after")
+			c.MaxWait = -1
+			if _, err := dedup.DoTx(ctx, d, tx, c, effect(c.Key)); err != nil {
+				return err
+			}
+			return tx.QueryRow(ctx, `SHOW lock_timeout`).Scan(&own)
+		}))
+		require.Equal(t, "0", own)
+	})
+}

@@ -1,7 +1,9 @@
 package table
 
 import (
+	"context"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +23,23 @@ func Limit(p Profile, limit time.Duration) (set, reset []string) {
 		return []string{l.keep.Text, "set local lock_timeout = " + text}, []string{l.release.Text, l.reset.Text}
 	}
 	return []string{strings.ReplaceAll(l.set.Text, "$1::bigint", text)}, []string{l.reset.Text}
+}
+
+// Prepare prepares queries on a connection. Each of them waits for a lock on its table for at most
+// limit, or the session's own lock_timeout if that is shorter. A limit of 0 sets no bound.
+//
+// Nor is there a bound if pgx prepares, as on a connection with a tracer of pgx.
+func Prepare(ctx context.Context, on *wire.Conn, limit time.Duration, queries ...wire.Query) error {
+	return on.Prepare(ctx, limited(on, limit, queries)...)
+}
+
+// limited adds texts with a limit to queries, if one of them needs to be prepared.
+func limited(on *wire.Conn, limit time.Duration, queries []wire.Query) []wire.Query {
+	if limit == 0 || !on.NeedsPrepare(queries...) {
+		return queries
+	}
+	set, reset := Limit(Profile{}, limit) // only the connection's own server prepares
+	return slices.Concat([]wire.Query{{Text: set[0]}}, queries, []wire.Query{{Text: reset[0]}})
 }
 
 // lockTimeoutSQL bounds how long statements wait for rows and locks.

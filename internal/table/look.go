@@ -146,7 +146,8 @@ func (t *Table) LookForTwin(ctx context.Context, on *wire.Conn, e *Entry, s *See
 	if t.Profile.Claims {
 		return t.LookUp(ctx, on, e, s)
 	}
-	if err := on.Prepare(ctx, t.usual...); err != nil {
+	// Nothing that writes: preparing it would wait for a lock such as that of CREATE INDEX.
+	if err := on.Prepare(ctx, t.beginLook.Query, t.lockLook, t.lookUp, t.rollback); err != nil {
 		return err
 	}
 	p := on.Pipeline()
@@ -170,7 +171,7 @@ func (t *Table) FindTwin(ctx context.Context, on *wire.Conn, e *Entry, s *Seen) 
 	if err := t.LookUp(ctx, on, e, s); err != nil || s.Found {
 		return err
 	}
-	if err := on.Prepare(ctx, t.usual...); err != nil {
+	if err := Prepare(ctx, on, RowTimeout, t.usual...); err != nil {
 		return err
 	}
 	p := on.Pipeline()

@@ -9,10 +9,10 @@ import (
 )
 
 // Open begins a transaction and looks the identity up in one round trip. The rider r, if it is not
-// nil, is sent in the same trip. The caller must roll back, whatever Open returns, unless it
-// commits.
-func (t *Table) Open(ctx context.Context, on *wire.Conn, e *Entry, s *Seen, r *Rider) error {
-	if err := on.Prepare(ctx, t.usual...); err != nil {
+// nil, is sent in the same trip. limit bounds how long preparing the statements waits for a lock on
+// the table; 0 sets no bound. The caller must roll back, whatever Open returns, unless it commits.
+func (t *Table) Open(ctx context.Context, on *wire.Conn, e *Entry, limit time.Duration, s *Seen, r *Rider) error {
+	if err := Prepare(ctx, on, limit, t.usual...); err != nil {
 		return err
 	}
 	p := on.Pipeline()
@@ -44,7 +44,7 @@ func (t *Table) OpenIn(ctx context.Context, on *wire.Conn, begin bool, savepoint
 	if begin {
 		usual = t.usualBeginIn
 	}
-	if err := on.Prepare(ctx, usual...); err != nil {
+	if err := Prepare(ctx, on, limit, usual...); err != nil {
 		return err
 	}
 	p := on.Pipeline()

@@ -28,14 +28,14 @@ type Rider struct {
 // behind it cannot read its result.
 func (t *Table) Rides() bool { return !t.Profile.Claims }
 
-// PrepareRiders prepares riders and the statements that travel with them. If it fails, nothing is
-// left open.
-func (t *Table) PrepareRiders(ctx context.Context, on *wire.Conn, riders ...wire.Query) error {
+// PrepareRiders prepares riders and the statements that travel with them. limit is that of Open, for
+// the latter. If it fails, nothing is left open.
+func (t *Table) PrepareRiders(ctx context.Context, on *wire.Conn, limit time.Duration, riders ...wire.Query) error {
 	usual := t.usual
 	if len(riders) > 1 {
 		usual = []wire.Query{t.begin.Query, t.many.lock, t.lookUpAll, t.many.gate, t.many.insert, t.Commit}
 	}
-	return on.Prepare(ctx, wire.Distinct(append(riders, usual...))...)
+	return on.Prepare(ctx, wire.Distinct(append(riders, limited(on, limit, usual)...))...)
 }
 
 // gate returns a statement that raises if there is a twin or a record: only the text 'true' is a

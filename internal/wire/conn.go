@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,6 +33,8 @@ type Conn struct {
 	// date is nil. The map is nil if the connection does not prepare statements.
 	prepared map[string]*pgconn.StatementDescription
 	viaBatch bool
+	simple   bool // in simple_protocol
+	tracer   pgx.QueryTracer
 	database string
 	// pipeline is reused for every round trip.
 	pipeline Pipeline
@@ -51,10 +54,11 @@ func On(conn *pgx.Conn) *Conn {
 		return c
 	}
 	config := conn.Config()
-	c := &Conn{pgx: conn, database: DatabaseOf(config)}
-	c.undescribed = config.DefaultQueryExecMode == pgx.QueryExecModeExec || config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol
+	c := &Conn{pgx: conn, database: DatabaseOf(config), tracer: config.Tracer}
+	c.simple = config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol
+	c.undescribed = config.DefaultQueryExecMode == pgx.QueryExecModeExec || c.simple
 	switch {
-	case config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol, config.Tracer != nil:
+	case c.simple, config.Tracer != nil:
 		c.viaBatch = true
 	case config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement:
 		c.prepared = make(map[string]*pgconn.StatementDescription)
@@ -88,9 +92,11 @@ func (unsendable) RewriteQuery(context.Context, *pgx.Conn, string, []any) (strin
 // the texts of their statements.
 const maxPrepared = 1_000
 
-// Prepare prepares the queries that the server has not prepared yet, in one round trip.
+// Prepare prepares the queries that the server has not prepared yet, in one round trip. Preparing
+// waits for locks on the query's tables. A query without a name is sent as text, if any other is
+// prepared: it may set a limit for those behind it.
 func (c *Conn) Prepare(ctx context.Context, queries ...Query) error {
-	if c.prepared == nil {
+	if !c.NeedsPrepare(queries...) {
 		return nil
 	}
 	var unknown []Query
@@ -98,9 +104,6 @@ func (c *Conn) Prepare(ctx context.Context, queries ...Query) error {
 		if c.prepared[q.Name] == nil {
 			unknown = append(unknown, q)
 		}
-	}
-	if unknown == nil {
-		return nil
 	}
 	p := c.pgx.PgConn().StartPipeline(ctx)
 	if len(c.prepared) > maxPrepared {
@@ -114,20 +117,25 @@ func (c *Conn) Prepare(ctx context.Context, queries ...Query) error {
 		if _, outdated := c.prepared[q.Name]; outdated {
 			p.SendDeallocate(q.Name)
 		}
-		p.SendPrepare(q.Name, q.Text, nil)
-	}
-	err := p.Sync()
-	var known []*pgconn.StatementDescription
-	for err == nil && len(known) < len(unknown) {
-		var got any
-		got, err = p.GetResults()
-		if sd, ok := got.(*pgconn.StatementDescription); ok {
-			known = append(known, sd)
+		if q.Name == "" {
+			p.SendQueryParams(q.Text, nil, nil, nil, nil)
+		} else {
+			p.SendPrepare(q.Name, q.Text, nil)
 		}
 	}
-	for i, sd := range known { // also those before a failed one: the server keeps them
-		sd.Name, sd.SQL = unknown[i].Name, unknown[i].Text
-		c.prepared[sd.Name] = sd
+	err := p.Sync()
+	for err == nil && len(unknown) > 0 {
+		var got any
+		got, err = p.GetResults()
+		switch got := got.(type) {
+		case *pgconn.StatementDescription: // keep those before a failed one: the server keeps them
+			got.Name, got.SQL = unknown[0].Name, unknown[0].Text
+			c.prepared[got.Name] = got
+			unknown = unknown[1:]
+		case *pgconn.ResultReader:
+			_, err = got.Close()
+			unknown = unknown[1:]
+		}
 	}
 	return cmp.Or(err, p.Close())
 }
@@ -155,8 +163,10 @@ func (c *Conn) InvalidateAll() {
 	}
 }
 
-// NeedsPrepare reports whether Prepare would prepare a statement.
-func (c *Conn) NeedsPrepare(q Query) bool { return c.prepared != nil && c.prepared[q.Name] == nil }
+// NeedsPrepare reports whether Prepare would prepare one of the statements.
+func (c *Conn) NeedsPrepare(queries ...Query) bool {
+	return c.prepared != nil && slices.ContainsFunc(queries, func(q Query) bool { return q.Name != "" && c.prepared[q.Name] == nil })
+}
 
 // Described reports whether the parameter types of a statement were chosen earlier, and so may be
 // out of date. The statement is prepared, or pgx may have cached its description.
@@ -258,12 +268,12 @@ func NewQuery(text string) Query {
 	return Query{Text: text, Name: "tool_dedup_" + hex.EncodeToString(sum[:8])}
 }
 
-// Distinct returns each query once.
+// Distinct returns each query with a name once.
 func Distinct(queries []Query) []Query {
 	var once []Query
 	known := make(map[string]bool, len(queries))
 	for _, q := range queries {
-		if !known[q.Name] {
+		if q.Name == "" || !known[q.Name] {
 			known[q.Name] = true
 			once = append(once, q)
 		}
