@@ -134,7 +134,7 @@ func (d *Deduper) sweepBatches(ctx context.Context, o SweepOptions) (total Sweep
 		batch, err := d.sweepBatch(ctx, o, &due)
 		total.Skipped = batch.Skipped
 		switch {
-		case o.Archive == nil && wire.SQLState(err) == wire.CodeLockNotAvailable:
+		case o.Archive == nil && table.GaveUp(err):
 			return total, nil // the table is locked
 		case err != nil || len(due.spans) == 0 || batch.Skipped:
 			return total, err
@@ -207,6 +207,9 @@ func (d *Deduper) sweepBatch(ctx context.Context, o SweepOptions, due *dueSpans)
 	}
 	t := d.table()
 	if err := due.find(ctx, t, conn.Conn()); err != nil || len(due.spans) == 0 {
+		if table.GaveUp(err) { // the table is locked, as for Drop; the hook has not run
+			err = nil
+		}
 		return batch, err
 	}
 	span := due.spans[0]

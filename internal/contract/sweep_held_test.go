@@ -3,6 +3,8 @@ package contract_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,21 +137,41 @@ func TestSweepWaitsForALock(t *testing.T) {
 }
 
 // TestSweepPassesALockedTable: another session holds the table's lock for a long time. The sweep
-// ends.
+// ends, on a connection that pgx prepares statements on too. The tracer sees its statements.
 func TestSweepPassesALockedTable(t *testing.T) {
 	t.Parallel()
 
-	bothOrders(t, func(t *testing.T, p profile) {
-		ctx, f := p.setup(t, nil)
-		f.fill(t, 3)
-		tx := f.begin(t, ctx)
-		_, err := tx.Exec(ctx, `LOCK TABLE tool_dedup IN SHARE MODE`)
-		require.NoError(t, err)
-		got, err := f.peer(t).Sweep(ctx, &dedup.SweepOptions{Rest: -1})
-		require.NoError(t, err)
-		require.Equal(t, dedup.SweepResult{}, got)
-		require.NoError(t, tx.Rollback(ctx))
-	})
+	for mode, statement := range map[string]string{"SHARE": "DELETE FROM", "ACCESS EXCLUSIVE": "LIMIT"} {
+		for _, exec := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeSimpleProtocol} {
+			for _, traced := range []bool{false, true} {
+				t.Run(fmt.Sprint(mode, "/", exec, "/", traced), func(t *testing.T) {
+					t.Parallel()
+					tracer := &sqlTracer{}
+					ctx, f := profile{order: lockFirst, isolation: pgx.ReadCommitted, mode: exec}.setup(t, nil, func(c *pgxpool.Config) {
+						if traced {
+							c.ConnConfig.Tracer = tracer
+						}
+					})
+					f.fill(t, 3)
+					f.forgetAll(t)
+					sweeper := f.peer(t)
+					_, err := sweeper.Lookup(ctx, "acme", "create_ticket", "k") // examines the engine
+					require.NoError(t, err)
+					tx := f.beside(t)
+					_, err = tx.Exec(ctx, `LOCK TABLE tool_dedup IN `+mode+` MODE`)
+					require.NoError(t, err)
+					got, err := sweeper.Sweep(ctx, &dedup.SweepOptions{Rest: -1})
+					require.NoError(t, err)
+					require.Equal(t, dedup.SweepResult{}, got)
+					require.NoError(t, tx.Rollback(ctx))
+					got, err = sweeper.Sweep(ctx, &dedup.SweepOptions{Rest: -1})
+					require.NoError(t, err)
+					require.EqualValues(t, 3, got.Forgotten)
+					require.Equal(t, traced, strings.Contains(strings.Join(tracer.texts, "\n"), statement))
+				})
+			}
+		}
+	}
 }
 
 // TestFrozenSweeperHoldsNothing: a sweeper hangs between any two of its trips. A

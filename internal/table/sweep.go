@@ -66,10 +66,10 @@ func newSweepSQL(table string, opts *Options, profile Profile) sweepSQL {
 	}
 	// If a crash of the server undoes a batch, it is swept again.
 	prepared := []string{prepare(setLocal("synchronous_commit", "off"), setLocal("lock_timeout", millis(sweepWait)))}
-	var prepareSpan []string
+	prepareSpan := []string{"SELECT " + setLocal("lock_timeout", millis(sweepWait))}
 	if profile.Spread {
 		// Shard by shard: all of them at once would take the workers from the calls.
-		prepareSpan = []string{"SELECT " + setLocal("citus.max_adaptive_executor_pool_size", "1")}
+		prepareSpan = append(prepareSpan, "SELECT "+setLocal("citus.max_adaptive_executor_pool_size", "1"))
 		// Settings of SET LOCAL apply to the shard's server too.
 		prepared = []string{
 			prepare(append(opts.idleTimeout(), setLocal("citus.propagate_set_commands", "local"))...),
@@ -133,19 +133,23 @@ SELECT %[4]s, %[5]s, sum(records)::bigint, array_agg(scope)
 
 // Due finds the spans of the next records that are due after a time, at most size of them: one
 // span, or one for each shard if rows are spread. There are none if nothing is due. last is true if
-// nothing is due behind them.
+// nothing is due behind them. Due waits for a lock on the table as long as a batch does.
 func (t *Table) Due(ctx context.Context, conn *pgx.Conn, after pgtype.Timestamptz, size int) (spans []Span, last bool, err error) {
 	if t.Profile.Spread {
 		size *= shardsAtOnce
 	}
-	b := &pgx.Batch{}
+	p := wire.On(conn).LimitedPipeline()
 	for _, sql := range t.sweep.prepareSpan {
-		b.Queue(sql)
+		p.Ignore(wire.Query{Text: sql})
 	}
 	var s Span
 	var first, final *time.Time // NULL where nothing is due
 	records := 0
-	b.Queue(t.sweep.span, after, size).Query(func(rows pgx.Rows) error {
+	if err := p.QueueArgs(wire.Query{Text: t.sweep.span}, []any{after, size}); err != nil {
+		return nil, false, err
+	}
+	p.Send(ctx)
+	p.Rows(func(rows pgx.Rows) error {
 		_, err := pgx.ForEachRow(rows, []any{wire.MaybeTimes(&first), wire.MaybeTimes(&final), &s.Records, &s.Scopes}, func() error {
 			if s.Records > 0 {
 				s.First, s.Last = pgtype.Timestamptz{Time: *first, Valid: true}, pgtype.Timestamptz{Time: *final, Valid: true}
@@ -157,7 +161,7 @@ func (t *Table) Due(ctx context.Context, conn *pgx.Conn, after pgtype.Timestampt
 		})
 		return err
 	})
-	err = conn.SendBatch(ctx, b).Close()
+	err = p.Close()
 	return spans, records < size, err
 }
 
@@ -169,7 +173,7 @@ func (t *Table) Due(ctx context.Context, conn *pgx.Conn, after pgtype.Timestampt
 // It does not work with spread rows: Citus accepts FOR UPDATE only in a separate statement.
 func (t *Table) Drop(ctx context.Context, conn *pgx.Conn, s Span) (forgotten, expired int64, err error) {
 	span := []any{&s.First.Time, &s.Last.Time}
-	p := wire.On(conn).Pipeline()
+	p := wire.On(conn).LimitedPipeline()
 	p.Ignore(wire.Query{Text: "begin isolation level read committed read write"})
 	for _, sql := range t.sweep.prepare {
 		p.Ignore(wire.Query{Text: sql})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,6 +26,10 @@ type Pipeline struct {
 	own   pgconn.Batch
 	batch *pgx.Batch // replaces own on connections that use pgx's batches
 	begun bool
+	// traced is true if the pipeline reports to the connection's tracer itself, with its texts.
+	traced bool
+	texts  []string
+	trace  context.Context //nolint:containedctx // lives until the pipeline is closed
 	// ignored is true for each statement whose reply is not read.
 	ignored []bool
 
@@ -51,9 +56,19 @@ func (c *Conn) Pipeline() *Pipeline { return c.newPipeline(c.viaBatch) }
 // On a connection that does not prepare statements, pgx's batches send them.
 func (c *Conn) CallersPipeline() *Pipeline { return c.newPipeline(c.prepared == nil) }
 
+// LimitedPipeline returns an empty pipeline for statements with arguments of any type, of which one
+// sets a lock_timeout for those behind it. pgx's batches would prepare or describe all statements
+// first, which waits for locks without that limit. Tracers see the pipeline as one query.
+func (c *Conn) LimitedPipeline() *Pipeline {
+	p := c.newPipeline(c.simple)
+	p.traced = c.tracer != nil && !c.simple
+	return p
+}
+
 func (c *Conn) newPipeline(viaBatch bool) *Pipeline {
 	p := &c.pipeline
 	p.conn, p.own, p.batch, p.ignored = c, pgconn.Batch{}, nil, p.flags[:0]
+	p.traced, p.texts = false, nil
 	p.begun, p.results, p.batchResults, p.succeeded, p.err = false, nil, nil, 0, nil
 	if viaBatch {
 		p.batch = &pgx.Batch{}
@@ -66,12 +81,20 @@ var binaryResults = []int16{pgtype.BinaryFormatCode}
 
 // Queue queues a statement of the library.
 func (p *Pipeline) Queue(q Query, params ...any) {
-	p.ignored = append(p.ignored, false)
+	p.add(q)
 	if p.batch != nil {
 		p.batch.Queue(q.Text, plainValues(nil, params)...)
 		return
 	}
 	p.queue(q, params)
+}
+
+// add counts a statement.
+func (p *Pipeline) add(q Query) {
+	p.ignored = append(p.ignored, false)
+	if p.traced {
+		p.texts = append(p.texts, q.Text)
+	}
 }
 
 // Ignore queues a statement whose reply only matters if it is an error.
@@ -91,10 +114,11 @@ func (p *Pipeline) Begin(b *Begin) {
 	p.batch.BeginTx(b.options)
 }
 
-// QueueArgs queues a caller's statement in a pipeline of [Conn.CallersPipeline]. If the connection
-// prepares, the statement must be prepared. An error means that the arguments cannot be encoded.
+// QueueArgs queues a statement with arguments of any type, in a pipeline of [Conn.CallersPipeline]
+// or [Conn.LimitedPipeline]. In the first, if the connection prepares, the statement must be
+// prepared. An error means that the arguments cannot be encoded.
 func (p *Pipeline) QueueArgs(q Query, args []any) error {
-	p.ignored = append(p.ignored, false)
+	p.add(q)
 	var b pgx.ExtendedQueryBuilder
 	sd := p.conn.prepared[q.Name]
 	if p.batch == nil || p.conn.undescribed {
@@ -104,10 +128,13 @@ func (p *Pipeline) QueueArgs(q Query, args []any) error {
 			return unsent{err}
 		}
 	}
-	if p.batch == nil {
-		p.own.ExecStatement(sd, b.ParamValues, b.ParamFormats, b.ResultFormats)
-	} else {
+	switch {
+	case p.batch != nil:
 		p.batch.Queue(q.Text, args...)
+	case sd != nil:
+		p.own.ExecStatement(sd, b.ParamValues, b.ParamFormats, b.ResultFormats)
+	default:
+		p.own.ExecParams(q.Text, b.ParamValues, nil, b.ParamFormats, b.ResultFormats)
 	}
 	return nil
 }
@@ -125,6 +152,10 @@ func (p *Pipeline) queue(q Query, params []any) {
 // Send sends the queued statements. The pipeline must be closed afterwards.
 func (p *Pipeline) Send(ctx context.Context) {
 	p.SentAt = time.Now()
+	if p.traced {
+		ctx = p.conn.tracer.TraceQueryStart(ctx, p.conn.pgx, pgx.TraceQueryStartData{SQL: strings.Join(p.texts, ";\n")})
+		p.trace = ctx
+	}
 	if p.batch != nil {
 		p.batchResults = p.conn.pgx.SendBatch(ctx, p.batch)
 	} else {
@@ -277,6 +308,10 @@ func (p *Pipeline) Close() error {
 		err = p.results.Close()
 	}
 	p.err = cmp.Or(p.err, err)
+	if p.traced {
+		p.conn.tracer.TraceQueryEnd(p.trace, p.conn.pgx, pgx.TraceQueryEndData{Err: p.err})
+		p.trace = nil
+	}
 	return p.err
 }
 
