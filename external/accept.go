@@ -119,20 +119,22 @@ const savepoint, release = "SAVEPOINT tool_effect", "RELEASE SAVEPOINT tool_effe
 // savepoint stays open for the job.
 func (x *Tools) tryAccept(ctx context.Context, conn *pgx.Conn, c *checkedCall, limit time.Duration) (seen claimResult, err error) {
 	seen.began = time.Now()
-	b, before, err := x.bounded(ctx, conn, conn.Config(), limit, savepoint, x.sql.accept,
+	p, err := x.bounded(ctx, conn, limit, 0, savepoint, x.sql.accept,
 		c.Scope, c.Tool, c.Key, c.fingerprint[:], c.argDigests, c.input)
-	answered := 0
+	inSavepoint := false
 	if err == nil {
 		if x.opts.Enqueue == nil {
-			b.Queue(release)
+			p.Ignore(wire.NewQuery(release))
 		}
-		answered, err = seen.read(ctx, conn, b, before, limit)
+		err = seen.read(ctx, p, limit)
+		inSavepoint = p.Succeeded() > 0
 	}
+	wire.On(conn).InvalidateAfter(err)
 	broken := conn.PgConn().TxStatus() == 'E'
 	switch {
 	case err == nil && !seen.inserted && x.opts.Enqueue != nil:
 		_, err = conn.Exec(ctx, release)
-	case err != nil && broken && answered > 0:
+	case err != nil && broken && inSavepoint:
 		if left := undo(ctx, conn); left != nil {
 			return seen, c.dedupError(dedup.ErrRestartTx, errors.Join(err, left))
 		}

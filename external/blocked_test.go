@@ -43,7 +43,7 @@ func TestTableIsLocked(t *testing.T) {
 		}
 		return p.act(a.Key, i.Order), nil
 	}})
-	// A statement locks its tables before its own limit takes effect.
+	// Accept waits for such a lock as long as the session allows.
 	f.exec(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET lock_timeout = ''20ms''', current_database()); END $$`)
 	f.pool.Reset()
 	unlock = f.lockTable("tool_effect")
@@ -76,15 +76,13 @@ func TestTableIsLocked(t *testing.T) {
 
 // TestNewKeyMeetsALock holds another lock than a twin's, such as that of extending the table, for
 // longer than a claim waits for a twin. A new key waits on without an error. A call's tries are
-// bounded, and it holds no connection between them.
+// bounded, also while they prepare, and it holds no connection between them.
 func TestNewKeyMeetsALock(t *testing.T) {
 	t.Parallel()
 	other := newFixture(t)
 	gaveUp := lockTimeouts(make(chan struct{}, 100))
-	pool := connect(t, other.pool.Config().ConnString(), func(c *pgxpool.Config) {
-		// A prepared statement locks its tables before a limit is set.
-		c.ConnConfig.Tracer, c.ConnConfig.DefaultQueryExecMode = gaveUp, pgx.QueryExecModeExec
-	})
+	url := other.pool.Config().ConnString()
+	pool := connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Tracer = gaveUp })
 	f := process(t, pool)
 	h := add(f, external.Tool[in, out]{Perform: answering("ch_1")})
 	for _, do := range []func() error{
@@ -113,15 +111,35 @@ func TestNewKeyMeetsALock(t *testing.T) {
 		}
 	}
 
-	bounded, err := dedup.New(pool, &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 3}})
-	require.NoError(t, err)
-	f.tools, err = external.New(bounded, nil)
-	require.NoError(t, err)
-	unlock := other.lockTable("tool_effect")
-	_, err = add(f, external.Tool[in, out]{Perform: answering("ch_1")}).Do(f.ctx, call("locked"), in{3})
-	require.ErrorIs(t, err, dedup.ErrAttemptsExhausted)
-	require.Zero(t, pool.Stat().AcquiredConns())
-	unlock()
+	for _, mode := range []pgx.QueryExecMode{
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	} {
+		for _, traced := range []bool{false, true} {
+			for _, warm := range []bool{false, true} {
+				name := fmt.Sprint(mode, "/", traced, "/", warm)
+				f := process(t, connect(t, url, func(c *pgxpool.Config) {
+					c.MaxConns, c.ConnConfig.DefaultQueryExecMode = 1, mode
+					if traced {
+						c.ConnConfig.Tracer = lockTimeouts(make(chan struct{}, 100))
+					}
+				}))
+				bounded, err := dedup.New(f.pool, &dedup.Options{Retry: dedup.RetryPolicy{MaxAttempts: 3}})
+				require.NoError(t, err)
+				f.tools, err = external.New(bounded, nil)
+				require.NoError(t, err)
+				h := add(f, external.Tool[in, out]{Perform: answering("ch_1")})
+				if warm {
+					_, err = h.Do(f.ctx, call(name+" before"), in{3})
+					require.NoError(t, err)
+				}
+				unlock := other.lockTable("tool_effect")
+				_, err = h.Do(f.ctx, call(name), in{3})
+				require.ErrorIs(t, err, dedup.ErrAttemptsExhausted, name)
+				require.Zero(t, f.pool.Stat().AcquiredConns())
+				unlock()
+			}
+		}
+	}
 }
 
 // TestClaimIsCancelledAtItsLimit: PostgreSQL reports a claim as cancelled if the lock is granted
@@ -181,19 +199,11 @@ func (l lockTimeouts) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.Tr
 	return ctx
 }
 
-func (l lockTimeouts) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-func (l lockTimeouts) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
-	return ctx
-}
-
-func (l lockTimeouts) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
+func (l lockTimeouts) TraceQueryEnd(_ context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
 	if server, ok := errors.AsType[*pgconn.PgError](data.Err); ok && server.Code == "55P03" {
 		l <- struct{}{}
 	}
 }
-
-func (l lockTimeouts) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 // TestFinishMeetsALock has as many calls as the pool has connections wait in Finish and Refused for
 // a locked row. They give up, their outcomes are kept, and another tool's call gets a connection.

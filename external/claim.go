@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,8 +26,8 @@ type claimResult struct {
 	inserted bool          // this claim inserted the row
 	// unread is why the record or the row cannot be read, nil if both can.
 	unread error
-	// unsure is true if the claim's COMMIT failed and may be committed.
-	unsure bool
+	// sent is true if the claim was sent. unsure is true if its COMMIT failed and may be committed.
+	sent, unsure bool
 	// cancelled is true if the claim failed as [table.CancelledAtLimit] describes.
 	cancelled bool
 	// began is this machine's clock before the claim was sent. The server reads its clock later, so
@@ -71,7 +72,7 @@ func (x *Tools) claim(ctx context.Context, c *checkedCall) (claimResult, error) 
 			}
 			return seen, nil
 		}
-		if c.lostSince.IsZero() && (seen.unsure || !wire.IsRaised(err) && !wire.IsUnsent(err) && !errors.As(err, new(*pgconn.ConnectError))) {
+		if c.lostSince.IsZero() && (seen.unsure || seen.sent && !wire.IsRaised(err) && !wire.IsUnsent(err)) {
 			c.lostSince = began
 		}
 		switch {
@@ -130,30 +131,41 @@ func (x *Tools) blockedByTwin(err error) bool {
 // tupleID matches a tuple's position in an error's context, in every language.
 var tupleID = regexp.MustCompile(`\(\d+,\d+\)`)
 
-// bounded returns the batch of a claim that waits for locks for at most limit. The first statement
-// is begin. before is the number of results that precede the claim's.
-//
-// On Citus the limit is SET LOCAL, which Citus passes on to other nodes.
+// bounded returns a pipeline of a claim that waits for locks for at most limit. The first statement
+// is begin. On Citus the limit is SET LOCAL, which Citus passes on to other nodes. preparing bounds
+// how long preparing waits for a lock on the table; 0 sets no bound.
 func (x *Tools) bounded(
-	ctx context.Context, on examiner.Querier, config *pgx.ConnConfig, limit time.Duration, begin, claim string, args ...any,
-) (b *pgx.Batch, before int, err error) {
-	if err := x.refuseSimple(ctx, on, config); err != nil {
-		return nil, 0, err
+	ctx context.Context, conn *pgx.Conn, limit, preparing time.Duration, begin string, claim wire.Query, args ...any,
+) (*wire.Pipeline, error) {
+	if err := x.refuseSimple(ctx, conn, conn.Config()); err != nil {
+		return nil, err
 	}
-	profile, err := x.engine(ctx, on)
+	profile, err := x.engine(ctx, conn)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	set, reset := table.Limit(*profile, limit)
-	b = &pgx.Batch{}
-	for _, sql := range append([]string{begin}, set...) {
-		b.Queue(sql)
+	before, after := queries(append([]string{begin}, set...)), queries(reset)
+	on := wire.On(conn)
+	if err := table.Prepare(ctx, on, preparing, slices.Concat(before, []wire.Query{claim}, after)...); err != nil {
+		return nil, err
 	}
-	b.Queue(claim, args...)
-	for _, sql := range reset {
-		b.Queue(sql)
+	p := on.LimitedPipeline()
+	for _, q := range before {
+		p.Ignore(q)
 	}
-	return b, 1 + len(set), nil
+	err = p.QueueArgs(claim, args)
+	for _, q := range after {
+		p.Ignore(q)
+	}
+	return p, err
+}
+
+func queries(texts []string) (all []wire.Query) {
+	for _, text := range texts {
+		all = append(all, wire.NewQuery(text))
+	}
+	return all
 }
 
 // refuseSimple refuses the simple protocol on Citus. It sends all statements of a batch as one
@@ -181,22 +193,22 @@ func (x *Tools) tryClaim(ctx context.Context, c *checkedCall, limit time.Duratio
 		return seen, err
 	}
 	defer conn.Release()
-	b, before, err := x.bounded(ctx, conn, conn.Conn().Config(), limit, x.sql.durable, x.sql.claim,
+	defer func() { wire.DropUnusable(ctx, conn.Conn(), err) }()
+	p, err := x.bounded(ctx, conn.Conn(), limit, limit, x.sql.durable, x.sql.claim,
 		c.Scope, c.Tool, c.Key, c.fingerprint[:], c.argDigests, c.input, x.opts.Lease, c.nonce, c.keyless, c.unmarked)
 	if err != nil {
 		return seen, err
 	}
 	if !x.profile.Load().Spread {
 		defer wire.ShieldCommit(conn.Conn())()
-		_, err = seen.read(ctx, conn.Conn(), b, before, limit)
-		return seen, err
+		return seen, seen.read(ctx, p, limit)
 	}
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
 		return seen, err
 	}
 	defer wire.Rollback(ctx, conn.Conn()) // after COMMIT it does nothing
-	if _, err = seen.read(ctx, conn.Conn(), b, before, limit); err != nil || !seen.inserted {
+	if err = seen.read(ctx, p, limit); err != nil || !seen.inserted {
 		return seen, err
 	}
 	outcome, err := wire.CommitTx(ctx, conn.Conn(), tx, x.d.Options().CommitTimeout)
@@ -204,20 +216,23 @@ func (x *Tools) tryClaim(ctx context.Context, c *checkedCall, limit time.Duratio
 	return seen, err
 }
 
-// read sends the batch of a claim with its limit, and reads the result after skipping before
-// results. It returns how many results came before a failure.
-func (s *claimResult) read(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, before int, limit time.Duration) (answered int, err error) {
-	sent := time.Now()
-	results := conn.SendBatch(ctx, b)
-	defer func() {
-		err = errors.Join(err, results.Close())
-		s.cancelled = table.CancelledAtLimit(err, time.Since(sent), limit)
-	}()
-	for ; answered < before; answered++ {
-		if _, err = results.Exec(); err != nil {
-			return answered, err
+// read sends the pipeline of a claim with its limit, and reads the result.
+func (s *claimResult) read(ctx context.Context, p *wire.Pipeline, limit time.Duration) error {
+	s.sent = true
+	p.Send(ctx)
+	p.Rows(func(rows pgx.Rows) error {
+		if !rows.Next() {
+			return cmp.Or(rows.Err(), pgx.ErrNoRows)
 		}
-	}
+		return s.scan(rows)
+	})
+	err := p.Close()
+	s.cancelled = table.CancelledAtLimit(err, time.Since(p.SentAt), limit)
+	return err
+}
+
+// scan reads the row of a claim's statement.
+func (s *claimResult) scan(from pgx.Row) (err error) {
 	var (
 		rec                            table.Record
 		fingerprint                    []byte
@@ -229,8 +244,8 @@ func (s *claimResult) read(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, be
 		wire.Digits(&fingerprint), wire.Digits(&rec.ArgDigests), &outcome, &result,
 		wire.MaybeTimes(&createdAt), wire.MaybeTimes(&expiresAt), wire.MaybeTimes(&forgetAt), &s.inserted,
 	}
-	if err = results.QueryRow().Scan(append(fields, r.fields()...)...); err != nil {
-		return answered, err
+	if err = from.Scan(append(fields, r.fields()...)...); err != nil {
+		return err
 	}
 	if outcome != nil {
 		rec.Outcome, rec.Result, rec.Tombstone = table.Outcome(*outcome), value(result), result == nil
@@ -246,7 +261,7 @@ func (s *claimResult) read(ctx context.Context, conn *pgx.Conn, b *pgx.Batch, be
 		_, err = digest(r.fingerprint)
 		s.unread = cmp.Or(s.unread, err)
 	}
-	return answered, nil
+	return nil
 }
 
 // forget deletes the row of an identity that may be used anew, and reports whether it did.

@@ -7,14 +7,16 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tooldedup/dedup/internal/table"
+	"github.com/tooldedup/dedup/internal/wire"
 )
 
 // statements are the SQL of tool_effect. $1 to $3 are the identity. In statements that change a
 // row, $4 is the fence with which it was read.
 type statements struct {
 	durable string // turns synchronous_commit on for the transaction, if it is off
-	// Reads, and the inserts of Do and Accept.
-	claim, accept, read, parked, open, due string
+	// The inserts of Do and Accept, and reads.
+	claim, accept           wire.Query
+	read, parked, open, due string
 	// Changes by an act: before the answer, with it, and after it.
 	take, hold, exists, release, postpone, settleLater, park, keep string
 	done, refused, orphaned, twice                                 string
@@ -93,9 +95,9 @@ func newStatements(schema string) *statements {
        THEN pg_catalog.set_config('synchronous_commit', 'on', true) END`,
 
 		// $7: the lease, $8: the claim's nonce, $9: keyless, $10: unmarked.
-		claim: text(claimSQL(`'running', {fence}, clock.t + $7::interval, clock.t, clock.t + $7::interval, 1, $8::text,
-           $9::bool, $10::bool`)),
-		accept: text(claimSQL("'pending', {fence}, clock.t, NULL, NULL, 0, NULL, false, false")),
+		claim: wire.NewQuery(text(claimSQL(`'running', {fence}, clock.t + $7::interval, clock.t, clock.t + $7::interval, 1, $8::text,
+           $9::bool, $10::bool`))),
+		accept: wire.NewQuery(text(claimSQL("'pending', {fence}, clock.t, NULL, NULL, 0, NULL, false, false"))),
 		read:   text(`SELECT {shown}, {shown now} FROM {effect} AS e WHERE {id}`),
 		// $1 to $4: the last row of the page before, $5: the limit, $6: the scopes, NULL for all.
 		parked: text(`SELECT {shown}, {shown now} FROM {effect} AS e
