@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
 
 	"github.com/tooldedup/dedup"
 	"github.com/tooldedup/dedup/gormdedup"
@@ -138,6 +141,31 @@ func TestRefuses(t *testing.T) {
 		})
 		require.ErrorIs(t, err, dedup.ErrInvalid)
 		require.ErrorContains(t, err, "context.WithoutCancel")
+	})
+	t.Run("AnotherContextSince", func(t *testing.T) {
+		t.Parallel()
+		other, err := gorm.Open(postgres.New(postgres.Config{DSN: s.pool.Config().ConnString()}), &gorm.Config{Logger: logger.Discard})
+		require.NoError(t, err)
+		defer func() { must(service{db: other}.close()) }()
+		for db, known := range map[*gorm.DB]bool{s.db: true, other: false} {
+			for _, ends := range []bool{false, true} {
+				begun, since := context.WithoutCancel(s.ctx), s.ctx
+				if ends {
+					begun, since = since, begun
+				}
+				err := db.WithContext(begun).Transaction(func(tx *gorm.DB) error {
+					_, err := gormdedup.DoTx(s.ctx, s.d, tx.WithContext(since), call(fmt.Sprint(known, ends)), create(fmt.Sprint(known, ends)))
+					return err
+				})
+				if ends == known {
+					require.ErrorIs(t, err, dedup.ErrInvalid)
+					require.ErrorContains(t, err, "context.WithoutCancel")
+				} else {
+					require.NoError(t, err)
+				}
+				require.Equal(t, !known && !ends, err != nil && strings.Contains(err.Error(), "sqldedup.OpenDB"))
+			}
+		}
 	})
 	t.Run("NoTransaction", func(t *testing.T) {
 		t.Parallel()

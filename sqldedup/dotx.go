@@ -30,8 +30,9 @@ type Tx interface {
 //
 // Begin the transaction with context.WithoutCancel(ctx), unless tx is an effect's handle or was
 // begun on one. When a transaction's context ends, database/sql rolls back from another goroutine,
-// on the connection that DoTx is using. A *sql.Tx does not reveal its context. If tx has a method
-// BegunWith() context.Context and that context can end, DoTx returns a [dedup.InvalidError].
+// on the connection that DoTx is using. If the database is of [OpenDB], DoTx knows the context, and
+// one that can end is a [dedup.InvalidError]. Otherwise a *sql.Tx does not reveal it, and DoTx asks
+// tx if it has a method BegunWith() context.Context.
 //
 // The effect must not end the transaction. Nothing prevents it: DoTx detects it afterwards and
 // returns [dedup.ErrBroken]. A tx that is not open, or not of pgx's driver, is a
@@ -112,8 +113,16 @@ func pgxTx(ctx context.Context, tx Tx) (pgx.Tx, *session, error) {
 	if outer, ok := ctx.Value(effectKey{}).(pgx.Tx); ok && guard.ConnOf(outer) == g.conn {
 		return outer, nil, nil
 	}
-	if begun, ok := tx.(interface{ BegunWith() context.Context }); ok && begun.BegunWith().Done() != nil {
-		return nil, nil, invalidTx("was begun with a context that can end, and database/sql would roll it back during the call; begin it with context.WithoutCancel(ctx)")
+	begun, known := g.conn.PgConn().CustomData()[begunKey].(context.Context)
+	if said, ok := tx.(interface{ BegunWith() context.Context }); ok && !known {
+		begun = said.BegunWith()
+	}
+	if begun != nil && begun.Done() != nil {
+		const ends = "was begun with a context that can end, and database/sql would roll it back during the call; begin it with context.WithoutCancel(ctx)"
+		if !known {
+			return nil, nil, invalidTx(ends + "; only a database of sqldedup.OpenDB shows the context: with another, give gorm's WithContext no other context after that")
+		}
+		return nil, nil, invalidTx(ends)
 	}
 	return callersTx{g.conn, tx}, nil, nil
 }

@@ -195,6 +195,12 @@ func TestDoTxRefuses(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 
+	shared := sqldedup.OpenDB(pgtest.New(t).Pool(t)) // the other pool's connections are in use
+	t.Cleanup(func() { _ = shared.Close() })
+	ending, err := shared.BeginTx(b.ctx, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = ending.Rollback() })
+
 	for name, c := range map[string]struct {
 		tx   sqldedup.Tx
 		says string
@@ -203,6 +209,7 @@ func TestDoTxRefuses(t *testing.T) {
 		"Connection": {conn, "begin one and pass it"},
 		"Ended":      {ended, "has ended"},
 		"Aborted":    {aborted, "is aborted"},
+		"Ending":     {ending, "context.WithoutCancel"},
 		"Foreign":    {foreign, "sqldedup.OpenDB"},
 		"Formatting": {formatting{b.begin(t)}, "the field Tx"},
 		"Nil":        {nil, "is nil"},

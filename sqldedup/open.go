@@ -40,7 +40,25 @@ func (p pooled) Connect(ctx context.Context) (driver.Conn, error) {
 // lent is a connection that database/sql returns after each use.
 type lent struct{ *stdlib.Conn }
 
-var _ driver.Validator = lent{}
+var (
+	_ driver.Validator   = lent{}
+	_ driver.ConnBeginTx = lent{}
+)
+
+// begunKey is the key of the context of a connection's transaction, in the connection's data.
+const begunKey = "github.com/tooldedup/dedup/sqldedup begun"
+
+// BeginTx keeps ctx for DoTx.
+func (l lent) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	l.Conn.Conn().PgConn().CustomData()[begunKey] = ctx
+	return l.Conn.BeginTx(ctx, opts)
+}
+
+// Close returns the connection to the pool.
+func (l lent) Close() error {
+	delete(l.Conn.Conn().PgConn().CustomData(), begunKey)
+	return l.Conn.Close()
+}
 
 // IsValid makes database/sql close the connection after use, which returns it to the pool.
 func (lent) IsValid() bool { return false }
