@@ -242,8 +242,8 @@ func TestHandlersHeaders(t *testing.T) {
 	}
 }
 
-// TestRequestHeaders: a handler that runs again gets the headers of the request as they came, not as
-// the run that was rolled back left them.
+// TestRequestHeaders: a handler that runs again gets the headers of the request as they came, not
+// as the run that was rolled back left them.
 func TestRequestHeaders(t *testing.T) {
 	t.Parallel()
 	d, err := dedup.New(pgtest.New(t).Pool(t), nil)

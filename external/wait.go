@@ -37,9 +37,8 @@ func newWaiting(ctx context.Context, most time.Duration) *waiting {
 }
 
 // wait returns nil when the caller should read the operation again, or the reason to stop waiting.
-// After an act that failed it pauses.
-// a is the operation's act in this process, nil if there is none. own is true if this call started
-// it. r is the row as it was read, nil if there was none.
+// After an act that failed it pauses. a is the operation's act in this process, nil if there is
+// none. own is true if this call started it. r is the row as it was read, nil if there was none.
 func (w *waiting) wait(a *act, own bool, r *row) (err error) {
 	switch {
 	case w.impatient && !own:

@@ -39,11 +39,11 @@ func Transaction(ctx context.Context, d *dedup.Deduper, db *gorm.DB, fn func(tx 
 // gorm itself began. The effect's tx is the same transaction with the effect's context.
 //
 // Begin a transaction of gorm with db.WithContext(context.WithoutCancel(ctx)): one whose context
-// can end is a [dedup.InvalidError]. On a database that is not of [sqldedup.OpenDB], DoTx knows only
-// the context of the last WithContext, and judges that; do not call tx.WithContext there before
-// DoTx. Commit it after a nil error and after [dedup.ErrRefused], and
-// roll it back after any other. After [dedup.ErrRestartTx] run the whole transaction again. gorm
-// may prepare its statements.
+// can end is a [dedup.InvalidError]. On a database that is not of [sqldedup.OpenDB], DoTx knows
+// only the context of the last WithContext, and judges that; do not call tx.WithContext there
+// before DoTx. Commit it after a nil error and after [dedup.ErrRefused], and roll it back after any
+// other. After [dedup.ErrRestartTx] run the whole transaction again. gorm may prepare its
+// statements.
 func DoTx[R any](ctx context.Context, d *dedup.Deduper, tx *gorm.DB, call dedup.Call, effect func(ctx context.Context, tx *gorm.DB) (R, error)) (dedup.Result[R], error) {
 	if effect == nil {
 		return sqldedup.DoTx[R](ctx, d, below(tx), call, nil)

@@ -34,9 +34,9 @@ import (
 // does not run its effect. Put all writes into one effect, or use [dedup.Do] with a key for each.
 //
 // For a job that took effect before, Do returns nil, also if the answer is not kept
-// ([dedup.ErrExpired]). River completes such a job if Work returns nil.
-// A refusal ([dedup.Final]) is recorded and cancels the job. So does any other answer that no retry
-// changes ([dedup.IsAnswer]). River retries every other error.
+// ([dedup.ErrExpired]). River completes such a job if Work returns nil. A refusal ([dedup.Final])
+// is recorded and cancels the job. So does any other answer that no retry changes
+// ([dedup.IsAnswer]). River retries every other error.
 //
 // If River rescues a job that still runs, its next run waits for the first. If the first does not
 // end in time, the job is snoozed, which costs no attempt. The wait is bounded by

@@ -148,8 +148,8 @@ func caseTwinPastTheLock(t *testing.T, p profile) {
 }
 
 // TestPreparingMeetsALock has calls prepare their statements while the table is locked: the
-// connection is new. MaxWait bounds that wait too. The session's own limit is
-// restored. A look that finds the record prepares nothing that the lock excludes.
+// connection is new. MaxWait bounds that wait too. The session's own limit is restored. A look that
+// finds the record prepares nothing that the lock excludes.
 func TestPreparingMeetsALock(t *testing.T) {
 	t.Parallel()
 

@@ -28,8 +28,8 @@ type Rider struct {
 // behind it cannot read its result.
 func (t *Table) Rides() bool { return !t.Profile.Claims }
 
-// PrepareRiders prepares riders and the statements that travel with them. limit is that of Open, for
-// the latter. If it fails, nothing is left open.
+// PrepareRiders prepares riders and the statements that travel with them. limit is that of Open,
+// for the latter. If it fails, nothing is left open.
 func (t *Table) PrepareRiders(ctx context.Context, on *wire.Conn, limit time.Duration, riders ...wire.Query) error {
 	usual := t.usual
 	if len(riders) > 1 {
