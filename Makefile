@@ -92,7 +92,7 @@ test: pgbouncer promtool ## Run the tests of the library and its doors on a real
 LONG = $(filter-out $(LONG_SEQUENTIAL) $(OTHERS:%=%%) $(WORKSHOP:%=%%) $(PLAIN:%=%%),$(shell grep -rl --include=*_test.go '^func TestLong' . | xargs -n 1 dirname | sort -u))
 .PHONY: test-all
 test-all: test redis ## Run all tests, including the slow ones, and list the skipped ones
-	@$(MAKE) --no-print-directory -j 2 test-campaigns test-rest
+	@$(MAKE) --no-print-directory -j 2 test-campaigns test-rest test-agents
 
 # The campaigns in their short forms. They mostly wait for leases, servers and processes, so the other
 # tests run beside them. internal/contract makes the same calls under the race detector.
@@ -101,15 +101,18 @@ CAMPAIGNS := ./proof/internal/chaos
 test-campaigns:
 	$(subst $(RACE),,$(GOTEST)) $(CAMPAIGNS)
 
-# The longest packages come first.
+# Packages that wait come first, and then the longest.
 .PHONY: test-rest
 test-rest:
 	$(GO) test $(LINK) $(VETTED) $(SEQUENTIAL)
-	$(GOTEST) -run '^TestLong' ./internal/contract $(LONG)
+	$(GOTEST) -run '^TestLong' ./riverdedup ./internal/contract $(LONG)
 	$(subst $(RACE),,$(GOTEST)) -run '^TestLong' $(LONG_SEQUENTIAL)
 	$(GOTEST) -skip '^TestLong' ./external/model
 	$(GOTEST) ./cmd/dedup $$($(GO) list $(filter-out $(SEQUENTIAL),$(OTHERS:%=%/...)) $(filter-out ./external/model/...,$(WORKSHOP:%=%/...)) | grep -vxF "$$($(GO) list $(CAMPAIGNS))")
-	$(call test-agents,-skip ^TestLong)
+
+.PHONY: test-agents
+test-agents:
+	@$(call test-agents,-skip ^TestLong)
 
 .PHONY: test-versions
 test-versions: pgbouncer ## Run all tests of the contract on PostgreSQL 13 to 18
